@@ -252,7 +252,9 @@ class ModelSink:
 
     def present(self, uploads: Sequence[Upload], position: Floor) -> frozenset[tuple[str, str, str]]:
         """Nobody deletes rows here, or rolls back."""
-        _, rows = self._read()
+        line, _ = self._read()
+        below = (each for each in line if each.id <= (position.head or 0) and each.source)
+        rows = {row for each in below for row in calls(self.ports)("cell", ("staged", str(each.source)))}
         return frozenset(each.identity for each in uploads if each.key in rows)
 
     def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:

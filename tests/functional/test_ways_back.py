@@ -266,8 +266,7 @@ def test_the_model_plays_the_known_story(lake: Lake):
 # ---- 1. a batch that was under way when the ledger was rebuilt
 
 
-def test_a_batch_that_was_sealed_when_the_ledger_was_lost_is_resent_beside_the_rows_of_an_earlier_one(lake: Lake):
-    """Its claims are of the rebuilt ledger, so they do not say how they were counted; its attempt is not 0."""
+def test_a_batch_that_was_sealed_when_the_ledger_was_lost_brings_no_rows_beside_those_of_an_earlier_one(lake: Lake):
     lake.arrive(uploads(3))
     lake.land()
     before = lake.head()
@@ -292,8 +291,7 @@ def test_a_batch_that_was_sealed_when_the_ledger_was_lost_is_resent_beside_the_r
 # ---- 2. the claim of the earlier batch has expired
 
 
-def test_what_landed_before_the_ledgers_memory_is_resent_beside_its_rows(lake: Lake):
-    """The upload is older than `claims`: its new claim does not say that it was counted before."""
+def test_what_landed_before_the_ledgers_memory_is_not_loaded_beside_its_rows(lake: Lake):
     lake.arrive(uploads(3))
     lake.land()
     lake.forget()
@@ -315,7 +313,7 @@ def test_what_landed_before_the_ledgers_memory_is_resent_beside_its_rows(lake: L
 @pytest.mark.parametrize("end", ["quarantined", "abandoned"])
 @pytest.mark.parametrize("age", ["young", "older than claims"])
 def test_what_ended_without_a_row_in_the_new_table_comes_back_to_the_former(lake: Lake, end: str, age: str):
-    """A table is changed and changed back. No rollback. With a live claim it is refused (test_reload has that)."""
+    """A table is changed and changed back. No rollback."""
     lake.arrive(uploads(3))
     lake.land()
     if age != "young":
@@ -358,7 +356,7 @@ def test_what_the_rebuilt_ledger_does_not_remember_comes_back_to_the_former_tabl
 
 
 @pytest.mark.parametrize("how", ["quarantine", "object"])
-def test_what_is_in_quarantine_is_released_beside_rows_that_a_rollback_brought_back(lake: Lake, how: str):
+def test_what_is_released_lands_beside_no_rows_that_a_rollback_brought_back(lake: Lake, how: str):
     """One file of three does not fit the corrected route; then the table is rolled back to before the deletion."""
     lake.arrive(uploads(3))
     lake.land()
@@ -468,13 +466,17 @@ def test_a_batch_of_two_buckets_is_resent(lake: Lake, second: str):
     three = lake.land()
     lake.roll_back(after_fences)
     assert lake.resend(three).sent == 4
+    lake.deliver()
+    lake.land()
+    assert set(lake.times().values()) == {1}
+    assert len(lake.times()) == 4
 
 
 # ---- 7. ranks
 
 
 @pytest.mark.parametrize("end", ["quarantined", "abandoned"])
-def test_what_a_reload_left_without_a_row_is_forgotten_by_a_rebuild(lake: Lake, end: str):
+def test_what_a_reload_left_without_a_row_is_known_to_a_rebuilt_ledger(lake: Lake, end: str):
     """Its rows were deleted, a backfill has sent it, it ended without a row; then the ledger is lost."""
     lake.arrive(uploads(3))
     lake.land()
@@ -546,7 +548,7 @@ def test_a_resend_to_the_former_table_of_what_the_ledger_has_forgotten(lake: Lak
 @pytest.mark.parametrize("when", ["before its notice is delivered", "before its batch is sealed"])
 @pytest.mark.parametrize("age", ["young", "older than claims"])
 def test_a_table_that_is_changed_back_while_a_backfill_is_under_way(lake: Lake, when: str, age: str):
-    """No rollback, no loss, nobody resends. With live claims test_reload has this."""
+    """No rollback, no loss, nobody resends."""
     lake.arrive(uploads(3))
     lake.land()
     if age != "young":
@@ -565,7 +567,7 @@ def test_a_table_that_is_changed_back_while_a_backfill_is_under_way(lake: Lake, 
 # ---- 9. a table that the route left and came back to is rolled back
 
 
-def test_what_a_rollback_took_from_a_table_that_the_route_came_back_to_comes_back_by_no_command(lake: Lake):
+def test_what_a_rollback_took_from_a_table_that_the_route_came_back_to_comes_back(lake: Lake):
     empty = lake.head()
     lake.arrive(uploads(3))
     first = lake.land()
@@ -592,7 +594,7 @@ def test_what_a_rollback_took_from_a_table_that_the_route_came_back_to_comes_bac
     assert lake.times() == ONCE, f"resend: {done}; audit --tables: {findings}; audit s3://: {found}; resend: {again}"
 
 
-def test_and_if_the_new_table_is_rolled_back_as_well_it_is_in_no_table_at_all(lake: Lake):
+def test_and_also_if_the_new_table_is_rolled_back_as_well(lake: Lake):
     empty, empty_new = lake.head(), lake.head(NEW)
     lake.arrive(uploads(3))
     first = lake.land()
@@ -656,7 +658,7 @@ def test_some_rows_of_a_batch_without_a_floor_are_loaded_once_more(lake: Lake):
     lake.lose_ledger()
     gone = uploads(3)[0].key
     lake.delete(gone)
-    found = lake.backfill()  # says COMMITTED: `tidegate resend` of its batch brings it back
+    found = lake.backfill()
     try:
         done: object = lake.resend(first)
     except Rejected as error:

@@ -89,3 +89,17 @@ def test_if_the_floor_has_expired_it_is_looked_for_now(world: World, batch: str)
     landed(world, f"{batch}3", files(world, 3))
     world.expire()
     assert attempt.sink.present([each for each in uploads], floor) == {uploads[0].identity}
+
+
+def test_a_table_of_another_tool_had_no_lineage_at_the_floor(world: World, batch: str) -> None:
+    world.sql("CREATE TABLE {t} (id bigint, text string) USING iceberg")
+    world.sql("INSERT INTO {t} VALUES (7, 'theirs')")
+    sent_again(world, f"{batch}1", files(world, 1))
+    attempt = world.attempt(f"{batch}1", 1)
+    attempt.floor()
+    world.sql(
+        "ALTER TABLE {t} ADD COLUMNS (_source_uri string, _source_version string, _source_row bigint,"
+        " _batch_id string, _ingested_at timestamp)"
+    )
+    assert run(attempt, "ingest") == 0
+    assert world.ids() == [1, 7]

@@ -120,6 +120,9 @@ def judge_listed(
     This rests on `horizon` being shorter than `claims` was when the claim was made: it is a constant, and `claims` is
     never shorter.
 
+    **What a rolled back batch still owns is lost**, if all of it was sent again: its new notice never arrived. What
+    ended as present is committed.
+
     **An upload that ended without a row is lost again** if it was put again and no notification told of that. In a
     bucket with versions a version is put once. A version that had vanished and is listed is there all the same. A
     version id cannot tell the same bytes apart in a bucket without versions, but time can: the object was modified

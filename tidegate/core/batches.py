@@ -48,8 +48,7 @@ class Batch:
     """The header of a batch as the ledger holds it. Times are in epoch seconds, 0 for "not yet".
 
     `endings`      how many endings are written into their claims; of a fenced batch, of how many parts
-    `table`        decided when the batch was sealed, or when an upload joined it that has rows in another table; a
-                   later change of the route's table does not move the batch
+    `table`        decided when the batch was sealed; a later change of the route's table does not move the batch
     `sealed_for`   how its files were to be read when its table was decided (JSON, see `core.routes`)
     `manifest`     the digest of the registered parts, once the manifest is written
     `dataset`      how the current attempt reads the files (JSON, see `core.routes`); decided when its job is first

@@ -78,6 +78,11 @@ def has_landed(claim: Claim, batch: Batch | None) -> bool:
     return batch is not None and batch.state is State.COMMITTED and not claim.outcome
 
 
+def in_table(claim: Claim, batch: Batch | None) -> bool:
+    """Whether the upload has landed in `batch`, or was in its table already."""
+    return batch is not None and batch.state is State.COMMITTED and claim.outcome in ("", Outcome.PRESENT)
+
+
 def may_land_too(claim: Claim, batch: Batch | None, table: str) -> bool:
     """Whether an upload that has landed in its claim's `batch` may go to `table`, too, if a notice names that owner.
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 
 from tidegate.core.batches import Batch
-from tidegate.core.claims import Claim, has_landed
-from tidegate.core.outcomes import Outcome
+from tidegate.core.claims import Claim, in_table
 from tidegate.core.uploads import is_later
 
 
@@ -61,9 +60,7 @@ def several_landed(uri: str, found: Iterable[tuple[Claim, Batch | None]]) -> tup
 def landed_in(claim: Claim, batch: Batch | None) -> frozenset[str]:
     """The table in which the upload has landed last, as far as is recorded. `batch` is that of the claim's notice. If
     some of its rows were removed and are loaded once more, the claims of those uploads move to another batch."""
-    if batch is None or not batch.table or not (has_landed(claim, batch) or claim.outcome == Outcome.PRESENT):
-        return frozenset()
-    return frozenset({batch.table})
+    return frozenset({batch.table}) if batch and batch.table and in_table(claim, batch) else frozenset()
 
 
 def _several(uri: str, table: str, claims: list[Claim]) -> SeveralLanded:

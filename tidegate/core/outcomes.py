@@ -25,7 +25,7 @@ no job reports it. Only a person's resend brings the upload back."""
 
 COMES_BACK = (*(each.value for each in Outcome), ABANDONED, DROPPED)
 """What an upload may be counted as when another notice takes it over. One that landed comes back only for another
-table, or if its rows were removed (`core.claims.may_land_too`)."""
+table, or if its batch can never bring rows again (`core.claims.may_land_too`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,14 +35,14 @@ published after 4, and its claim expire before 2: a notice that a person moved b
 was committed when 2 read the claim, so its rows were in its table before 4 read this one.
 
 - *Elsewhere*: the batch went to another table. It never goes to this one, because its table was fixed when it was
-  sealed. U lands here once, because its claim moves once. It keeps in its claim that the other table has rows of it. So
-  no batch brings it there again, whatever ends without a row here, and whichever table the route has by then: dispatch
-  takes no claim over for a table that has rows of it, and binds the open batch to the table that it asked about.
+  sealed. U lands here once, because its claim moves once. If the route has the other table again by then, the job finds
+  the rows there.
 - *Removed*: the batch went to this table. So somebody deleted the rows, or rolled the table back past them. After a
   rollback a driver of the batch that is still alive could publish it once more. The history that ends at the snapshot
   that 4 has read tells: it must reach no floor of the batch without meeting it (`core.reconcile.is_fenced`). Else it
   is none of ours: `tidegate resend` of the batch fences it first. Both may act at the same time: each proves that the
-  batch never lands again, both name the same owner, and one notice takes the claim over.
+  batch never lands again, both name the same owner, and one notice takes the claim over. A batch that only rows tell
+  of has no floor. What ended as *present* is sent without a proof: its batch has brought none of its rows.
 - U has no rows (an empty file): its batch's outcomes say so. Nothing is sent.
 
 **What else may happen.**
@@ -54,7 +54,7 @@ was committed when 2 read the claim, so its rows were in its table before 4 read
   dispatch sets it aside.
 - U is overwritten or deleted after 2: it ends as superseded or vanished.
 - Rows were deleted from the table on purpose: what has no row lands again. Whoever starts a backfill is told. If the
-  table is rolled back to before that deletion while it is under way, the rows are there twice.
+  table is rolled back to before that deletion while it is under way, the job finds them, or its floor is gone.
 - The table was compacted or rewritten: rows keep the lineage columns.
 - An upload landed without a row, and the ledger has forgotten it: it is sent, and lands without a row.
 - The route's table was changed: what landed in the former table lands in the new one, too.
@@ -82,7 +82,7 @@ from tidegate.core.backfill import (
     Surveyed,
     compare,
 )
-from tidegate.core.batches import Batch
+from tidegate.core.batches import Batch, State
 from tidegate.core.claims import has_landed
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import REMOVED, batch_folder, decode_part, removed_name
@@ -251,7 +251,11 @@ class Again:
         owners = self.ports.ledger.owners(claims.values()) if claims else {}
         batches = {batch.id: batch for _, batch in owners.values() if batch}
         rows = {each: rows_of_uploads(each, self.ports.work) for each in batches}
-        closed = {each.id: self._never_again(each) for each in batches.values() if each.table == self.table}
+        closed = {
+            each.id: self._never_again(each)
+            for each in batches.values()
+            if each.table == self.table and each.state is State.COMMITTED
+        }
         for listed in landed:
             claim = claims.get(listed.upload.identity)
             owner, batch = owners[claim] if claim else (None, None)
@@ -267,7 +271,7 @@ class Again:
                 judged[listed] = BackfillFinding.LANDED
             elif batch.table != self.table:
                 judged[listed] = BackfillFinding.ELSEWHERE
-            elif closed[batch.id]:
+            elif closed.get(batch.id):
                 judged[listed] = BackfillFinding.REMOVED
         return judged
 

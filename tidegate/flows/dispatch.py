@@ -5,7 +5,8 @@
     2 claim its uploads       the message comes again; claims that name this notice are its own (rule 1)
     3 publish a new notice    the message comes again, and the same notice is published again under the same id
       for uploads to take over
-    4 write the part          no record names the file; the next try writes the same bytes under the same name
+    4 write the part, which   no record names the file; the next try writes the same bytes under the same name
+      says if it came again
     5 register the notice     the message comes again; step 1 finds it decided and acknowledges
     6 acknowledge
 

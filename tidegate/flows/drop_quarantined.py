@@ -18,8 +18,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from zlib import crc32
 
-from tidegate.core.claims import Claim, has_landed
+from tidegate.core.claims import Claim, in_table
 from tidegate.core.manifests import OwnedUpload
+from tidegate.core.outcomes import Outcome
 from tidegate.core.times import iso
 from tidegate.core.transitions import MOST_DROPPED
 from tidegate.core.uploads import Upload, is_later
@@ -72,9 +73,11 @@ def corrected(found: Iterable[Quarantined], ports: Ports) -> Iterator[tuple[Quar
     for each in found:
         claims = ports.ledger.claims(each.bucket, each.key)
         mine = next((claim for claim in claims if claim.version == each.version), None)
-        others = [claim for claim in claims if mine and not claim.outcome and _is_after(claim, mine)]
+        others = [
+            claim for claim in claims if claim.outcome in ("", Outcome.PRESENT) and mine and _is_after(claim, mine)
+        ]
         owners = ports.ledger.owners(others) if others else {}
-        landed = (claim for claim, (_, batch) in owners.items() if has_landed(claim, batch))
+        landed = (claim for claim, (_, batch) in owners.items() if in_table(claim, batch))
         if (first := next(landed, None)) is not None:
             yield each, first
 

@@ -3,7 +3,8 @@
     step                           if the driver dies right after it        if a twin runs beside it
     1 check: already decided?      nothing has happened                     the same
     2 read the floor, or write it  written once; later drivers read it      the same
-    3 stage the rows               no driver publishes them                 each stages its own
+    3 look for what came again,    no driver publishes them                 each stages its own
+      stage the rows
     4 write the outcomes           named by the staged snapshot: harmless   each writes its own
     5 publish, on condition        the next attempt finds it at step 1      the table accepts one of them
     6 land the rejected rows       the next attempt does (flows.rejected)   their table accepts one of them
@@ -252,9 +253,9 @@ class Attempt:
 
         What came again is looked for first, where the table stood at the floor: a rollback may have brought its rows
         back since it was sent, or the route may have got its former table back. Its former owners can publish nothing
-        any more. So whatever has rows of it after the floor, and had none there, is a table that was rolled back past
-        the floor, and then the condition refuses. Each attempt, and each twin, sees the same. `floor` is that of the
-        condition, by default the batch's.
+        any more, but for a living driver of a batch that a rollback took and nobody resent. So whatever has rows of it
+        after the floor, and had none there, is a table that was rolled back past the floor, and then the condition
+        refuses. Each attempt, and each twin, sees the same. `floor` is that of the condition, by default the batch's.
         """
         items = self.manifest()
         again = [item.upload for item in items if item.again]

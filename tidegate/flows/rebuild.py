@@ -29,8 +29,8 @@ deployment filled the table. It is written into the work bucket as a folder with
 deployment had published that batch. Each further line is done for every batch before the next line begins.
 
 **Who owns an upload that several manifests list.** The batch that ranks highest: one that is undecided before one that
-has landed it, that one before one that ended it without a row, and among equals the younger. That is who took it over:
-an undecided batch never lets go, so nobody took it from there; and what has landed is taken by a backfill only. Two
+has landed it, that one before one that ended it without a row or whose rows were removed, and among equals the younger.
+That is who took it over: an undecided batch never lets go, so nobody took it from there. Two
 undecided batches cannot both own it, and the ledger does not become whole before a person has seen to it. Clocks
 differ, and so do the times in ids: of two batches that gathered it within that difference and ended it without a row,
 the claim may name the earlier. Both have let go, and the sums hold.
@@ -43,7 +43,7 @@ receipt) are taken whatever their age: one may be halted for longer than `claims
 **What a backfill had under way.** It sends what has landed once more: for another table, or because its rows were
 removed. That a batch never brings its rows again is in the work bucket before the ledger knows it (`removed.json`). So
 its notice lands also if the ledger is lost before it is delivered; and what was gathered, and is in no manifest, is
-sent again, but for what the table has rows of.
+sent again: the job sees what is there.
 
 **The sums.** Each batch is counted once, with its record. What a batch of higher rank owns has left the sums again, as
 if it had been gathered once more. What the sums have lost: batches before `oldest`, duplicates refused, and jobs. A
@@ -63,10 +63,9 @@ upload, among those of the table. A table that no route names is not read. An un
 configuration lacks is reported: a job could not read it. So are the routes of ended batches that it lacks, and then the
 ledger is whole all the same.
 
-**What it costs.** One lineage job for each table, and one for each batch of which line 8 sends what was removed. For
-each batch a listing and some 9 reads of the work bucket, and each of its parts twice. For each upload that is claimed:
-two reads of its claim, 100 of them with one request, and 1 write. Memory holds the uploads of a batch, and the id of
-each batch.
+**What it costs.** One lineage job for each table. For each batch a listing and some 9 reads of the work bucket, and
+each of its parts twice. For each upload that is claimed: two reads of its claim, 100 of them with one request, and 1
+write. Memory holds the uploads of a batch, and the id of each batch.
 """
 
 from collections import Counter, defaultdict
@@ -392,7 +391,7 @@ class _Rebuilding:
     def _strays(self, batch_id: str, uploads: Sequence[Upload]) -> Iterator[tuple[Entry, Batch | None]]:
         """Of the uploads of a part that no manifest lists: those that nobody owns, and those that an earlier batch has
         ended without a row, or has landed. The part's notice had taken these over when the part was written: what had
-        landed, because a backfill asked for it. With the batch in which an upload has landed, if it has."""
+        landed, because a backfill or a resend asked for it. With the batch in which an upload has landed, if it has."""
         claims = self.ports.ledger.claims_on(uploads)
         owners = self.ports.ledger.owners(claims.values())
         for upload in uploads:

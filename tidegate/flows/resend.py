@@ -14,7 +14,7 @@ owner that each upload is taken from, and dispatch takes it over only if that ow
     step of a committed batch         if it dies right after it
     1 a job fences it in its table    run it again: the job finds the fence, and that no row of the batch is there
     2 note that its rows are gone     as 1. A backfill may note and send the same: both name the same owner
-    3 send, part by part              run it again: what was sent is refused as a repeat. Until 4 `tidegate audit
+    3 send, part by part              run it again: what was sent is refused, or present. Until 4 `tidegate audit
                                       --tables` says that its rows are missing
     4 note that all was sent          done
 
@@ -83,9 +83,9 @@ class Resent(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Resend:
-    """`sent` uploads are on their way. `elsewhere` ones belong to another notice by now. `expired` ones can be sent by
-    nobody: the ledger has forgotten their claims. Of `corrected` ones a later version has landed, and they are left in
-    quarantine: their rows would land beside its rows."""
+    """`sent` uploads are on their way. `elsewhere` ones belong to another notice by now. `expired` ones are found by a
+    backfill: the ledger has forgotten their claims. Of `corrected` ones a later version has landed, and they are left
+    in quarantine: their rows would land beside its rows."""
 
     ended: Resent
     sent: int = 0

@@ -19,6 +19,7 @@ from tidegate.core.audit import (
     judge_listed,
 )
 from tidegate.core.key_ranges import KeyRange, just_before
+from tidegate.core.outcomes import Outcome
 from tidegate.core.uploads import Upload
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import ListedPage
@@ -42,8 +43,8 @@ def judge_page(
     """What the ledger says of these uploads: their claims, the notices of these, and the notices' batches are read. Of
     `limits` only `min_age` and `horizon` count."""
     claims = ledger.claims_on(each.upload for each in within)
-    # of one that has an outcome nobody asks whose it is
-    owners = ledger.owners(claim for claim in claims.values() if not claim.outcome)
+    # of one that has ended without a row nobody asks whose it is
+    owners = ledger.owners(claim for claim in claims.values() if claim.outcome in ("", Outcome.PRESENT))
     found: dict[Listed, Judged] = {}
     for each in within:
         claim = claims.get(each.upload.identity)

@@ -33,6 +33,7 @@ from tidegate.sinks.iceberg.marks import PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, I
 
 BEGUN = "tidegate.begun"
 """In the summary of the first snapshot of a table that was empty: a floor needs a snapshot."""
+SOURCE = ("_source_uri", "_source_version")
 BRANCHES = "tidegate_"
 """The prefix of the names of all drivers' branches."""
 DRIVERS_BRANCH = re.compile(rf"{BRANCHES}.+_[0-9a-f]{{32}}(_\d+)?")
@@ -162,6 +163,9 @@ class IcebergTable:
             at = current.snapshotId()
         if at is None:
             return set()
+        then = self._jvm.org.apache.iceberg.util.SnapshotUtil.schemaFor(table, at)
+        if any(then.findField(table.schema().findField(each).fieldId()) is None for each in SOURCE):
+            return set()  # the columns were added since: no row of then says where it is from
         sql = f"SELECT _source_uri, _source_version FROM {quoted(self.name)} VERSION AS OF {at}"
         rows = self._spark.sql(sql)
         rows = rows.where(rows["_source_uri"].between(min(uris), max(uris)))
