@@ -27,7 +27,6 @@ UPLOADS = {
     "committed": Metric.SETTLED_COMMITTED,
     "quarantined": Metric.SETTLED_QUARANTINED,
     "superseded": Metric.SETTLED_SUPERSEDED,
-    "present": Metric.SETTLED_PRESENT,
     "vanished": Metric.SETTLED_VANISHED,
 }
 JOBS = {

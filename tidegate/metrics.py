@@ -70,7 +70,6 @@ class Metric(Enum):
     SETTLED_QUARANTINED = Measured("SettledQuarantined", "uploads that are quarantined")
     SETTLED_SUPERSEDED = Measured("SettledSuperseded", "uploads that were superseded")
     SETTLED_VANISHED = Measured("SettledVanished", "uploads that had vanished")
-    SETTLED_PRESENT = Measured("SettledPresent", "uploads that came again and were in the table already")
     SETTLED_ROWS = Measured("SettledRows", "rows that are in the table")
     SETTLED_REJECTED = Measured("SettledRejected", "rows that are in the table of rejected rows")
     BATCHES_SLOW = Measured("BatchesSlow", "a batch that Spark wrote, only for a setting of its table")

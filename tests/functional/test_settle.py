@@ -73,7 +73,7 @@ def test_a_published_batch_is_committed_with_its_endings_and_sums(world: World):
         Metric.SETTLED_COMMITTED: 1,
         Metric.SETTLED_QUARANTINED: 1,
         Metric.SETTLED_SUPERSEDED: 0,
-        Metric.SETTLED_PRESENT: 0,
+        Metric.DUPLICATES_REFUSED: 0,
         Metric.SETTLED_VANISHED: 1,
         Metric.SETTLED_ROWS: 10,
         Metric.SETTLED_REJECTED: 0,

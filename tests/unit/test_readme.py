@@ -132,7 +132,7 @@ def test_a_line_that_the_demo_does_not_print_is_noticed():
 def test_the_session_adds_up():
     text = "\n".join(session())
     (uploads, committed, *others) = map(
-        int, re.findall(r"\((\d+) = (\d+) \+ (\d+) \+ (\d+) \+ (\d+) \+ (\d+)\)", text)[0]
+        int, re.findall(r"\((\d+) = (\d+) \+ (\d+) \+ (\d+) \+ (\d+) \+ (\d+) \+ (\d+)\)", text)[0]
     )
     assert uploads == committed + sum(others)
     (objects,) = re.findall(r"as (\d+) objects", text)

@@ -55,7 +55,7 @@ SETTLED = {
     "quarantined": Metric.SETTLED_QUARANTINED,
     "superseded": Metric.SETTLED_SUPERSEDED,
     "vanished": Metric.SETTLED_VANISHED,
-    "present": Metric.SETTLED_PRESENT,
+    "present": Metric.DUPLICATES_REFUSED,
     "rows": Metric.SETTLED_ROWS,
     "rejected": Metric.SETTLED_REJECTED,
 }
