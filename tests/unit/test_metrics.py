@@ -28,7 +28,9 @@ def test_a_series_that_nothing_reads_is_refused(measured: Measured, route: str):
         measured.dimensions("tidegate", route)
 
 
-def test_every_number_of_a_tally_is_counted_as_a_metric_of_its_own():
+def test_every_number_of_a_tally_is_counted_as_a_metric():
+    """What was present already is a duplicate that the job refused."""
     assert SETTLED.keys() == Tally(rejected=1).as_dict().keys()
     for number, metric in SETTLED.items():
-        assert metric.value.name == f"Settled{number.title()}"
+        own = "DuplicatesRefused" if number == "present" else f"Settled{number.title()}"
+        assert metric.value.name == own
