@@ -40,20 +40,18 @@ class Observed(Landing, Diary):
 
     def fenced(self) -> set[str]:
         """The batches whose fence is in a table, or was: somebody may have rolled it back past it."""
-        return {
-            str(stored.snapshot.summary["published-wap-id"])
-            for table in self.catalog.tables.values()
-            for stored in (*table.snapshots.values(), *table.gone.values())
-            if stored.snapshot.summary.get("published-wap-id") and not stored.files
-        }
+        return self._published_ever(with_rows=False)
 
     def landed(self) -> set[str]:
         """The batches whose rows are in a table, or were."""
+        return self._published_ever(with_rows=True)
+
+    def _published_ever(self, *, with_rows: bool) -> set[str]:
         return {
             str(stored.snapshot.summary["published-wap-id"])
             for table in self.catalog.tables.values()
             for stored in (*table.snapshots.values(), *table.gone.values())
-            if stored.snapshot.summary.get("published-wap-id") and stored.files
+            if stored.snapshot.summary.get("published-wap-id") and bool(stored.files) is with_rows
         }
 
     def published_rejected(self, batch: str) -> list[Stored]:

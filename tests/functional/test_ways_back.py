@@ -92,6 +92,12 @@ class Lake:
             for each in sent:
                 self.world.dispatch(each)
 
+    def deliver_and_land(self) -> None:
+        """What is on its way lands, if there is something."""
+        self.deliver()
+        if self.world.record.open_batch:
+            self.land()
+
     def seal(self) -> str:
         batch = self.world.record.open_batch
         assert batch, "nothing has gathered"
@@ -282,9 +288,7 @@ def test_a_batch_that_was_sealed_when_the_ledger_was_lost_brings_no_rows_beside_
     assert lake.times() == ONCE
     assert lake.findings() == {second: TableDifference.MISSING}
     lake.resend(second)  # as the audit says
-    lake.deliver()
-    if lake.world.record.open_batch:
-        lake.land()
+    lake.deliver_and_land()
     assert lake.times() == ONCE
 
 
@@ -304,9 +308,7 @@ def test_what_landed_before_the_ledgers_memory_is_not_loaded_beside_its_rows(lak
     assert lake.times() == ONCE
     assert lake.findings()[second] is TableDifference.MISSING
     lake.resend(second)
-    lake.deliver()
-    if lake.world.record.open_batch:
-        lake.land()
+    lake.deliver_and_land()
     assert lake.times() == ONCE
 
 
@@ -329,9 +331,7 @@ def test_what_ended_without_a_row_in_the_new_table_comes_back_to_the_former(lake
         batch = lake.give_up()
         lake.moved(OLD)
         assert lake.resend(batch).sent == 3
-    lake.deliver()
-    if lake.world.record.open_batch:
-        lake.land()
+    lake.deliver_and_land()
     assert lake.times() == ONCE
 
 
@@ -346,9 +346,7 @@ def test_what_the_rebuilt_ledger_does_not_remember_comes_back_to_the_former_tabl
     lake.lose_ledger(oldest=batch)
     lake.moved(OLD)
     assert lake.resend(batch).sent == 3
-    lake.deliver()
-    if lake.world.record.open_batch:
-        lake.land()
+    lake.deliver_and_land()
     assert lake.times() == ONCE
 
 
@@ -377,9 +375,7 @@ def test_what_is_released_lands_beside_no_rows_that_a_rollback_brought_back(lake
         lake.release()
     else:
         resend_object(BUCKET, bad, lake.world.ports, run="o", configured=lake.world.routes)
-    lake.deliver()
-    if lake.world.record.open_batch:
-        lake.land()
+    lake.deliver_and_land()
     assert lake.times() == ONCE
 
 
@@ -402,9 +398,7 @@ def test_what_was_found_there_once_comes_back_after_the_next_rollback(lake: Lake
     assert first in {each.batch for each in told}
     assert second not in {each.batch for each in told}
     done = {each: lake.resend(each) for each in {each.batch for each in told}}  # all that the audit names
-    lake.deliver()
-    if lake.world.record.open_batch:
-        lake.land()
+    lake.deliver_and_land()
     assert {key: lake.times().get(key) for key in ONCE} == ONCE, done
 
 
@@ -517,9 +511,7 @@ def test_a_resend_to_the_table_of_today_looks_there(lake: Lake):
     assert (told.batch, told.difference) == (second, TableDifference.MISSING)
     assert OLD in told.advice
     lake.resend(second)
-    lake.deliver()
-    if lake.world.record.open_batch:
-        lake.land()
+    lake.deliver_and_land()
     assert lake.times() == ONCE
 
 
@@ -539,9 +531,7 @@ def test_a_resend_to_the_former_table_of_what_the_ledger_has_forgotten(lake: Lak
     told = {each.batch: each for each in lake.audit().findings}
     assert OLD in told[second].advice
     lake.resend(second)
-    lake.deliver()
-    if lake.world.record.open_batch:
-        lake.land()
+    lake.deliver_and_land()
     assert lake.times() == ONCE
 
 
@@ -558,9 +548,7 @@ def test_a_table_that_is_changed_back_while_a_backfill_is_under_way(lake: Lake, 
     if when == "before its batch is sealed":
         lake.deliver()
     lake.moved(OLD)
-    lake.deliver()
-    if lake.world.record.open_batch:
-        lake.land()
+    lake.deliver_and_land()
     assert lake.times() == ONCE
 
 
@@ -588,9 +576,7 @@ def test_what_a_rollback_took_from_a_table_that_the_route_came_back_to_comes_bac
         again: object = lake.resend(second)  # what `audit s3://` advises: the batch that `trace` names
     except Rejected as error:
         again = error
-    lake.deliver()
-    if lake.world.record.open_batch:
-        lake.land()
+    lake.deliver_and_land()
     assert lake.times() == ONCE, f"resend: {done}; audit --tables: {findings}; audit s3://: {found}; resend: {again}"
 
 
@@ -609,9 +595,7 @@ def test_and_also_if_the_new_table_is_rolled_back_as_well(lake: Lake):
     for _ in range(3):
         done |= {each: lake.resend(each) for each in (first, second)}
         found = lake.backfill()
-        lake.deliver()
-        if lake.world.record.open_batch:
-            lake.land()
+        lake.deliver_and_land()
     assert lake.times() or lake.times(NEW), f"audit --tables: {lake.findings()}; resend: {done}; audit s3://: {found}"
 
 
@@ -663,7 +647,5 @@ def test_some_rows_of_a_batch_without_a_floor_are_loaded_once_more(lake: Lake):
         done: object = lake.resend(first)
     except Rejected as error:
         done = error
-    lake.deliver()
-    if lake.world.record.open_batch:
-        lake.land()
+    lake.deliver_and_land()
     assert lake.times() == ONCE, f"backfill: {found}; resend: {done}"

@@ -1,6 +1,5 @@
 """The verb `abort`: give up a batch, or what is in quarantine."""
 
-import difflib
 import uuid
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from tidegate.cli.selecting import (
     SinceOption,
     UntilOption,
     find,
+    refuse_misspelt,
     selected,
 )
 from tidegate.core.batches import State, Wish
@@ -74,8 +74,7 @@ def abort(
     same object has corrected needs no command: settling gives it up within an hour after that version has landed.
     """
     wanted = selected(route, key, error, since, until)
-    if what != QUARANTINE and difflib.get_close_matches(what.lower(), [QUARANTINE], cutoff=0.7):
-        raise typer.BadParameter(f"{what!r} is no batch: did you mean `{QUARANTINE}`?")
+    refuse_misspelt(what, [QUARANTINE])
     if what == QUARANTINE:
         if drop or resend or skip_missing:
             raise typer.BadParameter("--drop, --resend and --skip-missing go with a batch")

@@ -26,7 +26,7 @@ WITH_CONFIG = frozenset({"check"})
 """The verbs that read `tidegate.toml` of no stack, and are named beside one."""
 
 _IN_BACKTICKS = re.compile(r"`(tidegate [^`\n]*)`")
-_COMMAND = re.compile(r"^tidegate (?:(?:ledger |local |--)?[a-z]+)(?![\w.-]*\w)")
+_COMMAND = re.compile(r"^tidegate (?:ledger |local |--)?[a-z]+(?![\w.-]*\w)")
 
 _called = "tidegate"
 

@@ -1,6 +1,5 @@
 """The verb `resend`: send again what ended without a row, what a rollback took out, or the dead letters."""
 
-import difflib
 import shlex
 import uuid
 from collections import Counter, defaultdict
@@ -29,6 +28,7 @@ from tidegate.cli.selecting import (
     SinceOption,
     UntilOption,
     find,
+    refuse_misspelt,
     selected,
 )
 from tidegate.core.batches import State
@@ -79,10 +79,7 @@ def resend(
     """
     wanted = selected(route, key, error, since, until)
     for each in what:
-        if each not in (LETTERS, QUARANTINE) and (
-            meant := difflib.get_close_matches(each.lower(), [LETTERS, QUARANTINE], cutoff=0.7)
-        ):
-            raise typer.BadParameter(f"{each!r} is no batch: did you mean `{meant[0]}`?")
+        refuse_misspelt(each, [LETTERS, QUARANTINE])
     if not wanted.all and QUARANTINE not in what:
         raise typer.BadParameter("--route, --key, --error, --since and --until go with quarantine")
     if version and not (len(what) == 1 and what[0].startswith("s3:")):

@@ -1,5 +1,6 @@
 """What of quarantine is meant: the options that `resend` and `abort` have in common."""
 
+import difflib
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Annotated, NamedTuple
@@ -40,6 +41,12 @@ class Selected(NamedTuple):
     @property
     def all(self) -> bool:
         return self == (None, EVERYTHING)
+
+
+def refuse_misspelt(what: str, words: Sequence[str]) -> None:
+    """Raises BadParameter for what is nearly one of these words, and not one of them."""
+    if what not in words and (meant := difflib.get_close_matches(what.lower(), words, cutoff=0.7)):
+        raise typer.BadParameter(f"{what!r} is no batch: did you mean `{meant[0]}`?")
 
 
 def selected(route: str | None, key: str, error: str, since: str | None, until: str | None) -> Selected:

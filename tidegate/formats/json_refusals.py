@@ -28,7 +28,6 @@ HALF_IN_BYTES = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 """As some programs write it, and UTF-8 forbids (RFC 3629, section 3)."""
 CUT_OFF = re.compile(r"t(ru?)?|f(a(ls?)?)?|n(ul?)?|-|\.|[eE][+-]?|\\?u?[0-9a-fA-F]{0,3}")
 """What may be left of a word, a number or an escape where a file is cut off."""
-_TOO_LARGE = "write it as text, and make the column a string"
 DELIMITERS = ",;\t|"
 
 
@@ -171,7 +170,8 @@ def _of_value(value: Any, kind: pa.DataType, path: str) -> Iterator[tuple[str, s
     elif types.is_floating(kind):
         if isinstance(value, _Number):
             if not math.isfinite(float(value)):
-                yield path, _shown(value), f"is too large for {type_name(kind)}: {_TOO_LARGE}"
+                said = f"is too large for {type_name(kind)}: write it as text, and make the column a string"
+                yield path, _shown(value), said
             return
     elif isinstance(value, str) and not isinstance(value, _Number):
         # whether a text is a date, a time or base64 is looked at later
