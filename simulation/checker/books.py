@@ -87,7 +87,8 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     known = {stored.snapshot.id} | ({staged} if world.decided.get(batch) else set())
     if receipt["snapshot"] not in known or receipt["staged"] != staged or receipt["fence"] is not fence:
         yield f"its receipt is {receipt}, the table has it as {stored.snapshot.id} of {staged}"
-    if item["snapshot"] not in known:
+    # after a rollback a driver that was alive published it once more: its record stays what it ended as
+    if item["snapshot"] not in known | _rolled_back(world, table, batch):
         yield f"it is recorded as {item['snapshot']}, the table has it as {stored.snapshot.id}"
     if fence:
         yield from _claims(world, batch, dict.fromkeys(map(_place, world.manifest_of(batch)), "abandoned"))
@@ -112,6 +113,14 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     if item["objects"] != len(registered):
         yield f"its header says {item['objects']} uploads, its manifest {len(registered)}"
     yield from _claims(world, batch, {_place(each): endings.get(_place(each), "") for each in registered})
+
+
+def _rolled_back(world: World, table: str, batch: str) -> set[int]:
+    """The snapshots that have published the batch in this table, and that a rollback took."""
+    line = {stored.snapshot.id for stored in world.catalog.ancestry(table)}
+    there = world.catalog.tables[table]
+    found = [each.snapshot for each in (*there.snapshots.values(), *there.gone.values())]
+    return {each.id for each in found if batch in each.plain.publishes and each.id not in line}
 
 
 def let_go(world: World, batch: str) -> bool:

@@ -19,7 +19,7 @@ SLOWEST = {"again": 3 * HOUR}
 A_COMMAND = 2 * DAY
 """The same for a person's command, which waits for a job and keeps a pace."""
 LONGEST_OPEN = 30 * HOUR
-FROM_A_LISTING = ("audit-", "backfill-", "removed-")
+FROM_A_LISTING = ("audit-", "backfill-")
 """The origins of what was found in a listing, which has no sequencers."""
 
 
@@ -84,7 +84,8 @@ def _left_out(notice: SentNotice, each: SentUpload, parts: "_Parts") -> Iterator
     if known and _padded(each.sequencer) < _padded(known):
         yield f"{each.key} has the sequencer {each.sequencer!r} in it, and its claim {known!r}"
     listed = parts.listed(each.part).get((each.key, each.version)) if notice.origin.startswith("resend") else None
-    if listed and listed != (each.size, each.sequencer):
+    # a batch that had landed knows more than the notice of a listing that took its uploads over
+    if listed and not (listed == (each.size, each.sequencer) or (not listed[1] and listed[0] == each.size)):
         yield f"{each.key} has (size, sequencer) {(each.size, each.sequencer)} in it, and in its part {listed}"
 
 

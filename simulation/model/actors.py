@@ -1,6 +1,6 @@
 """The uploads, notices and actors of the model: who takes steps, and on what."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,7 +8,7 @@ from simulation.model.explore import NOW, RETENTION, Actor, Cell, calls
 from tidegate.core.audit import AuditLimits, Listed, Marker, Window
 from tidegate.core.batches import BatchLimits, Wish
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part
-from tidegate.core.notices import ORIGIN_REMOVED, Entry, Notice, make_notice
+from tidegate.core.notices import Entry, Notice, make_notice
 from tidegate.core.outcomes import ABANDONED, Outcome, Read
 from tidegate.core.publication import Floor, History, NotPublished, Published, Snapshot, Unprovable, down_to, verdict
 from tidegate.core.receipts import Ending, RejectedRows
@@ -58,7 +58,7 @@ OTHER_FIRST = notice(A, B, origin="other")
 FIRST, SECOND, THIRD, FOURTH, AGAIN = notice(A, B), notice(B), notice(B, C), notice(C), notice(B_AGAIN)
 ELSEWHERE = notice(B, origin="backfill-1", takes_from=SECOND.id)
 ELSEWHERE_TOO = notice(B, origin="backfill-2", takes_from=SECOND.id)
-DELETED = notice(B, origin=f"{ORIGIN_REMOVED}-1", takes_from=SECOND.id)
+DELETED = notice(B, origin="backfill-3", takes_from=SECOND.id)
 """What backfills send of an upload that has landed by `SECOND`."""
 BATCH, JOINED, LATER, BEHIND = "B-d1", "B-x1", "B-t1", "B-c1"
 """The batches that the deliveries `d`, `x`, `t` and `c` open."""
@@ -250,12 +250,21 @@ class ModelSink:
         line, _ = self._read()
         return History("uuid", down_to(floor, line))
 
-    def present(self, uploads: Sequence[Upload], position: Floor) -> frozenset[tuple[str, str, str]]:
+    def present(self, uploads: Sequence[Upload], version: int) -> Mapping[tuple[str, str, str], str]:
         """Nobody deletes rows here, or rolls back."""
         line, _ = self._read()
-        below = (each for each in line if each.id <= (position.head or 0) and each.source)
-        rows = {row for each in below for row in calls(self.ports)("cell", ("staged", str(each.source)))}
-        return frozenset(each.identity for each in uploads if each.key in rows)
+        below = (each for each in line if each.id <= version and each.source)
+        rows = {
+            row: batch
+            for each in below
+            for batch in each.publishes
+            for row in calls(self.ports)("cell", ("staged", str(each.source)))
+        }
+        return {each.identity: rows[each.key] for each in uploads if each.key in rows}
+
+    def rolled_back(self) -> tuple[History, frozenset[str]]:
+        line, _ = self._read()
+        return History("uuid", line), frozenset()
 
     def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
         rows = tuple(each.upload.key for each in items)
@@ -279,7 +288,7 @@ class ModelSink:
     def _stage(self, number: int, rows: tuple[str, ...]) -> None:
         calls(self.ports)("change", ("staged", str(number)), lambda _: rows)
 
-    def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
+    def publish(self, staged: int, floor: Floor, seen: int | None = None) -> Published | Unprovable:
         rows = calls(self.ports)("cell", ("staged", str(staged)))
         number = self.driver * 10
 

@@ -25,6 +25,7 @@ from tidegate.settings.fixed import SENT_RATE
 
 IN_VAIN = 3_600
 """Seconds within which settling reads a receipt, whatever strikes it."""
+ADVISED = re.compile("`tidegate resend (.+?)`")
 UNFINISHED = ("OPEN", "SEALED", "SUBMITTED")
 
 
@@ -83,7 +84,7 @@ def _look_after_halted(world: World) -> int:
             _spawn(world, lambda batch=batch: _decide(world, batch))
         else:
             world.happened[HALTED] += 1
-            resume_one(world, batch)
+            _spawn(world, lambda batch=batch, told=told: _as_advised(batch, str(told.get("reason", ""))))
     return acts
 
 
@@ -227,6 +228,13 @@ def _audited(since: int) -> None:
 
 def resume_one(world: World, batch: str) -> None:
     _spawn(world, lambda: resume(batch, wiring.this_deployment().ports()))
+
+
+def _as_advised(batch: str, reason: str) -> None:
+    """Send the batches again that the reason of a halt names, and then resume."""
+    for other in ADVISED.findall(reason):
+        resending.resend_one_batch(other)
+    resume(batch, wiring.this_deployment().ports())
 
 
 def _decide(world: World, batch: str) -> Decision:

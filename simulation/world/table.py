@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from simulation.world.network import Network
 from simulation.world.seen import REBASED, REFUSED_BY_CONDITION
 from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, down_to, verdict
-from tidegate.flows.sink import StagedIsGone
+from tidegate.flows.sink import StagedIsGone, require_seen
 from tidegate.sinks.iceberg.marks import BATCH, PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
 from tidegate.sinks.iceberg.table import BEGUN, BRANCH_TRIES
 
@@ -293,11 +293,16 @@ class ModelTable:
     def rows_of(self, batch_id: str, position: Floor) -> int:
         return rows_of_batch(replace(self._load(), head=position.head), self.catalog.files, batch_id)
 
-    def sources(self, uris: Collection[str], position: Floor) -> set[tuple[str, str]]:
+    def sources(self, uris: Collection[str], snapshot: int) -> dict[tuple[str, str], str]:
+        rows = rows_with_batches(replace(self._load(), head=snapshot), self.catalog.files)
+        return {(row[0], row[1]): batch or "" for row, batch in rows if row[0] in uris}
+
+    def rolled_back(self) -> tuple[History, frozenset[str]]:
         metadata = self._load()
-        at = position.head if position.head in metadata.snapshots else metadata.head
-        held = (name for _, name in replace(metadata, head=at).held())
-        return {(row[0], row[1]) for name in held for row in self.catalog.files[name] if row[0] in uris}
+        line = tuple(each.plain for each in metadata.ancestors())
+        stay = {each.id for each in line}
+        taken = (each.snapshot.plain.publishes for each in metadata.snapshots.values() if each.snapshot.id not in stay)
+        return History(metadata.uuid, line), frozenset[str]().union(*taken)
 
     def rows_without_batch(self, position: Floor) -> int:
         """Nobody changes rows here."""
@@ -339,7 +344,7 @@ class ModelTable:
             self._commit(dropped, once=lambda: True)
 
     def publish(
-        self, staged: int, batch_id: str, floor: Floor, properties: Mapping[str, str]
+        self, staged: int, batch_id: str, floor: Floor, properties: Mapping[str, str], seen: int | None = None
     ) -> Published | Unprovable:
         number = next(self.catalog.ids)
         loaded = self._load()
@@ -349,11 +354,11 @@ class ModelTable:
         summary = {**properties, PUBLISHED_WAP_ID: batch_id, SOURCE_SNAPSHOT_ID: str(staged)}
 
         def appended(base: Metadata) -> Metadata:
-            told = verdict(
-                History(loaded.uuid, down_to(floor, (each.plain for each in base.ancestors()))), batch_id, floor
-            )
+            line = down_to(floor, (each.plain for each in base.ancestors()))
+            told = verdict(History(loaded.uuid, line), batch_id, floor)
             if not isinstance(told, NotPublished):
                 raise CommitRefused(told)
+            require_seen(seen, line, self.name)
             return base.followed_by(Stored(IcebergSnapshot(number, base.head, summary), files))
 
         try:
@@ -439,8 +444,13 @@ class ModelTable:
 
 
 def rows_of_batch(table: Metadata, files: Mapping[str, Sequence[Row]], batch: str) -> int:
-    """How many rows of the batch main has: in its own files, or in those to which others have moved them. What two
-    batches have brought is then the last one's."""
+    """How many rows of the batch main has."""
+    return sum(of == batch for _, of in rows_with_batches(table, files))
+
+
+def rows_with_batches(table: Metadata, files: Mapping[str, Sequence[Row]]) -> Iterator[tuple[Row, str | None]]:
+    """The rows that main has, each with its batch: in the batch's own files, or in those to which others have moved
+    them. What two batches have brought is then the last one's."""
     known = [*table.gone.values(), *table.snapshots.values(), *table.line()]
     brought_by = {
         row[:3]: stored.snapshot.summary[BATCH]
@@ -450,4 +460,6 @@ def rows_of_batch(table: Metadata, files: Mapping[str, Sequence[Row]], batch: st
         for row in files[name]
     }
     whose = {stored.snapshot.id: stored.snapshot.summary.get(BATCH) for stored in known}
-    return sum((whose[at] or brought_by.get(row[:3])) == batch for at, name in table.held() for row in files[name])
+    for at, name in table.held():
+        for row in files[name]:
+            yield row, whose[at] or brought_by.get(row[:3])

@@ -51,7 +51,7 @@ def rolled_back_under_a_zombie(table: Table) -> tuple[Attempt, Floor, int]:
     zombie = table.attempt(1)
     zombie.sink.create_if_absent()
     known = zombie.floor()
-    staged = zombie.stage(known)
+    staged = zombie.stage()
     landed(table)
     table.sink().roll_back(known.head)
     return zombie, known, staged

@@ -13,11 +13,14 @@ from tests.support.build import BUCKET, upload
 from tests.support.fakes import Died, Life, MemoryWork, every_death
 from tests.support.small_sink import ReadUpload, SmallSink, committed, conflict, lost_answer, nothing
 from tidegate.core.errors import Retryable
-from tidegate.core.manifests import OwnedUpload, Sealed, batch_folder, make_part
+from tidegate.core.manifests import OwnedUpload, Sealed, batch_folder, make_part, outcomes_name
 from tidegate.core.outcomes import Outcome, Read
+from tidegate.core.publication import Floor
 from tidegate.core.receipts import decode_failure, decode_outcomes, decode_receipt
 from tidegate.flows import publish
+from tidegate.flows.fence_again import fence_again
 from tidegate.flows.publish import Attempt, Undecided, run
+from tidegate.flows.sink import StagedIsGone
 
 BATCH = "01JD0000000000000000000000"
 KEYS = [f"flights/{letter}.json" for letter in "abc"]
@@ -105,7 +108,7 @@ def test_of_a_zombie_and_a_fence_the_first_to_commit_counts(table: Table):
     zombie, fence = table.attempt(1), table.attempt(2)
     zombie.sink.prepare()
     floor = zombie.floor()
-    staged = zombie.stage(floor)
+    staged = zombie.stage()
     assert run(fence, "fence") == 0
     decided = zombie.publish(staged, floor)
     assert zombie.write_receipt(decided).fence
@@ -241,3 +244,74 @@ def test_a_part_that_is_missing_ends_the_attempt_and_the_rest_is_not_asked_for(t
     with pytest.raises(Retryable, match=f"parts/{1:040}-.* is missing in the work bucket"):
         table.attempt().manifest()
     assert work.asked < count
+
+
+# ---- what came again
+
+
+def other(table: Table, batch: str, *, again: bool = True) -> Attempt:
+    """An attempt at another batch of the same uploads, which come again."""
+    part = make_part("m" * 40, BUCKET, [upload(key) for key in KEYS], again=again)
+    table.work.put(batch_folder(batch) + part.name, part.body)
+    sealed = Sealed(batch, "flights", (part.name,), part.objects, part.size)
+    table.work.put(batch_folder(batch) + "sealed.json", sealed.encode())
+    return Attempt(table.sink(batch=batch), table.work, batch, 1)
+
+
+def rolled_back_past_the_batch(table: Table) -> tuple[Attempt, int, Floor]:
+    """A driver of the batch that is still alive, with what it has staged."""
+    alive = table.attempt(1)
+    alive.sink.prepare()
+    floor = alive.floor()
+    staged = alive.stage()
+    assert run(table.attempt(2), "ingest") == 0
+    assert floor.head is not None
+    table.sink().roll_back(floor.head)
+    return alive, staged, floor
+
+
+def test_what_a_rollback_took_lands_again_only_beside_a_fence(table: Table):
+    alive, staged, floor = rolled_back_past_the_batch(table)
+    again = other(table, "B2")
+    assert run(again, "ingest") == 1
+    failure = decode_failure(table.work.objects[again.failure_name])
+    assert (f"`tidegate resend {BATCH}`" in failure.reason, failure.hopeless) == (True, False)
+    fence_again(table.attempt(2))
+    assert run(again, "ingest") == 0
+    assert alive.publish(staged, floor).staged != staged
+    assert table.rows == KEYS
+
+
+def test_what_a_driver_brings_back_meanwhile_is_present(table: Table):
+    alive, staged, floor = rolled_back_past_the_batch(table)
+    again = other(table, "B2")
+    assert run(again, "ingest") == 1
+    alive.publish(staged, floor)
+    assert run(again, "ingest") == 0
+    assert table.rows == KEYS
+    outcomes = decode_outcomes(
+        table.work.objects[
+            outcomes_name(again.folder, decode_receipt(table.work.objects[again.folder + "receipt.json"]).staged)
+        ]
+    )
+    assert {each.error for each in outcomes.endings} == {f"rows of batch {BATCH}"}
+
+
+def test_a_rollback_after_the_look_has_it_looked_for_again(table: Table):
+    """To between the floor and the look. What is there then has gone, or has come back."""
+    again = other(table, "B2")
+    again.sink.prepare()
+    floor = again.floor()
+    assert floor.head is not None
+    assert run(table.attempt(1), "ingest") == 0
+    staged = again.stage()
+    table.sink().roll_back(floor.head)
+    with pytest.raises(StagedIsGone):
+        again.publish(staged, floor)
+    assert table.rows == []
+
+
+def test_the_first_time_nothing_is_looked_for(table: Table):
+    rolled_back_past_the_batch(table)
+    assert run(other(table, "B2", again=False), "ingest") == 0
+    assert table.rows == KEYS

@@ -112,7 +112,7 @@ def test_what_a_driver_staged_that_lost_never_lands(tables: TwoTables):
     loser = tables.attempt()
     loser.sink.prepare()
     floor = loser.floor()
-    staged = loser.stage(floor)
+    staged = loser.stage()
     assert run(tables.attempt(2), "fence") == 0
     assert loser.end(loser.publish(staged, floor)).fence
     assert (tables.rows, tables.rejected) == ([], [])
@@ -123,7 +123,7 @@ def published_only(tables: TwoTables) -> None:
     attempt = tables.attempt()
     attempt.sink.prepare()
     floor = attempt.floor()
-    attempt.publish(attempt.stage(floor), floor)
+    attempt.publish(attempt.stage(), floor)
     assert (tables.rows, tables.rejected) == (KEYS, [])
 
 

@@ -22,6 +22,7 @@ from tidegate.core.reconcile import TableDifference
 from tidegate.core.routes import Dataset
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
+from tidegate.flows.outcomes import brings_again
 from tidegate.flows.quarantine import EVERYTHING, quarantined
 from tidegate.flows.rebuild import rebuild
 from tidegate.flows.reconcile import Reconciled, reconcile
@@ -64,8 +65,17 @@ class Table:
         return found
 
     @property
+    def rolled_back(self) -> set[str]:
+        """The batches that versions out of the line published."""
+        return {batch for each, (_, published, _) in self.at.items() if each not in self.line for batch in published}
+
+    @property
     def history(self) -> History:
         return History(self.name, tuple(Snapshot(each, self.at[each][0], self.at[each][1]) for each in self.line))
+
+
+class MayComeBack(Exception):
+    """The job has refused to stage."""
 
 
 class Lake:
@@ -108,11 +118,14 @@ class Lake:
     def publish(self, batch: str, ends: dict[str, tuple[Outcome, str]] | None = None) -> str:
         world = self.world
         table = self.tables[world.batch(batch).table]
+        came_again = {each.upload.identity for each in uploads_of(world.work, batch) if each.again}
+        for other in table.rolled_back - {batch}:
+            if found := came_again & brings_again(other, table.history, world.work):
+                raise MayComeBack(other, found)
         name = batch_folder(batch) + floor_name(0)
         world.work.objects.setdefault(name, encode_floor(Floor(table.name, table.head)))
         assert isinstance(verdict(table.history, batch, decode_floor(world.work.objects[name])), NotPublished)
-        floor = decode_floor(world.work.objects[name])
-        ends = {**(ends or {}), **play_present(world.work, batch, table.at[floor.head or 10][2])}
+        ends = {**(ends or {}), **play_present(world.work, batch, table.rows)}
         items = [each.upload for each in uploads_of(world.work, batch) if each.upload.key not in ends]
         rows = tuple(Landed(*each.identity, batch, 1) for each in items)
         snapshot = table.commit(table.rows + rows, batch)
@@ -649,3 +662,124 @@ def test_some_rows_of_a_batch_without_a_floor_are_loaded_once_more(lake: Lake):
         done = error
     lake.deliver_and_land()
     assert lake.times() == ONCE, f"backfill: {found}; resend: {done}"
+
+
+# ---- 11. a driver of a batch that a rollback took is still alive
+
+
+def goes_on_after_a_fence(lake: Lake, first: str, last: str) -> None:
+    """The job of `last` refuses until `first` is fenced; then each upload lands once."""
+    with pytest.raises(MayComeBack, match=first):
+        lake.publish(last)
+    assert lake.times() == {}
+    lake.resend(first)
+    lake.publish(last)
+    lake.deliver_and_land()
+    assert lake.times() == ONCE
+    floor = decode_floor(lake.world.work.objects[batch_folder(first) + floor_name(0)])
+    assert not isinstance(verdict(lake.tables[OLD].history, first, floor), NotPublished)
+
+
+def test_what_went_to_another_table_comes_back_only_once_the_first_batch_is_fenced(lake: Lake):
+    """It joined a batch for another table, whose route got its table back before that was sealed."""
+    empty = lake.head()
+    lake.arrive(uploads(3))
+    first = lake.land()
+    lake.moved(NEW)
+    assert lake.backfill() == {FOUND.ELSEWHERE: 3}
+    lake.deliver()
+    lake.moved(OLD)
+    lake.roll_back(empty)
+    goes_on_after_a_fence(lake, first, lake.seal())
+
+
+def test_what_landed_in_another_table_comes_back_only_once_the_first_batch_is_fenced(lake: Lake):
+    empty = lake.head()
+    lake.arrive(uploads(3))
+    first = lake.land()
+    lake.moved(NEW)
+    lake.backfill()
+    lake.deliver()
+    lake.land()
+    lake.moved(OLD)
+    lake.roll_back(empty)
+    assert lake.backfill() == {FOUND.ELSEWHERE: 3}
+    lake.deliver()
+    goes_on_after_a_fence(lake, first, lake.seal())
+
+
+def present_beside(lake: Lake) -> tuple[str, str]:
+    """Uploads have landed; a backfill for another table has sent them, and they were found where they are. Returns both
+    batches."""
+    lake.arrive(uploads(3))
+    first = lake.land()
+    lake.moved(NEW)
+    assert lake.backfill() == {FOUND.ELSEWHERE: 3}
+    lake.deliver()
+    lake.moved(OLD)
+    return first, lake.land()
+
+
+def test_what_was_present_is_sent_only_once_the_batch_that_has_its_rows_is_fenced(lake: Lake):
+    empty = lake.head()
+    first, second = present_beside(lake)
+    assert {lake.world.claim(key).rows_of for key in ONCE} == {first}
+    assert lake.backfill() == {FOUND.LANDED: 3}
+    lake.roll_back(empty)
+    assert lake.findings() == {first: TableDifference.MISSING}
+    assert lake.backfill() == {FOUND.COMMITTED: 3}
+    assert lake.resend(second).sent == 3  # it is safe, too: the job waits
+    lake.deliver()
+    goes_on_after_a_fence(lake, first, lake.seal())
+    assert lake.findings() == {}
+
+
+def test_what_was_present_and_is_fenced_may_be_loaded_again(lake: Lake):
+    present_beside(lake)
+    lake.delete()
+    assert lake.backfill() == {FOUND.REMOVED: 3}
+    lake.deliver_and_land()
+    assert lake.times() == ONCE
+
+
+# ---- 12. rows that a rollback brought back go again
+
+
+def test_a_batch_that_was_sent_again_and_has_rows_of_what_is_present_is_missed(lake: Lake):
+    """The first batch's snapshot has expired, so its resend looks at its rows only, which were deleted."""
+    first, before, second = loaded_once_more(lake)
+    lake.world.ledger.note_removed(first, sent=True)
+    lake.roll_back(before)
+    assert lake.findings() == {second: TableDifference.MISSING}
+    assert lake.resend(second).sent == 3
+    lake.deliver()
+    lake.land()
+    assert lake.times() == ONCE
+    assert lake.findings() == {}
+    lake.delete()
+    assert lake.findings() == {first: TableDifference.MISSING}
+    lake.tables[OLD].head = 10  # and the history is gone from before the first one on
+    lake.sync()
+    lake.resend(first)
+    lake.deliver_and_land()
+    assert lake.times() == ONCE
+    assert lake.findings() == {}
+
+
+# ---- 13. what is present is not without a row
+
+
+def test_one_object_that_is_present_is_not_sent_again(lake: Lake):
+    present_beside(lake)
+    done = resend_object(BUCKET, uploads(1)[0].key, lake.world.ports, run="o", configured=lake.world.routes)
+    assert done == Resend(Resent.NOTHING_LEFT, 0, 1)
+    assert lake.world.topic.published == []
+
+
+def test_the_same_bytes_put_again_are_a_duplicate_of_what_is_present(lake: Lake):
+    present_beside(lake)
+    for notice in pack("flights", BUCKET, [replace(each, sequencer="0" * 15 + "9") for each in uploads(3)]):
+        lake.world.dispatch(notice)
+    assert lake.world.topic.published == []
+    lake.deliver_and_land()
+    assert lake.times() == ONCE

@@ -20,7 +20,7 @@ from tidegate.core.lineage import (
 )
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import Notice
-from tidegate.core.outcomes import NO_TALLY, Outcome
+from tidegate.core.outcomes import NO_TALLY, ROWS_OF, Outcome
 from tidegate.core.publication import History
 from tidegate.core.receipts import Ending, Failure, Outcomes, Receipt, rows_by_part, tally_of
 from tidegate.core.routes import Dataset, Route
@@ -291,9 +291,9 @@ def play_publishing(
 
 def play_present(work: Work, batch_id: str, rows: Iterable[Landed]) -> dict[str, tuple[Outcome, str]]:
     """How those of its uploads end that came again and have `rows` in its table, as `play_publishing` takes it."""
-    there = {each.identity for each in rows}
+    there = {each.identity: f"{ROWS_OF}{each.batch}" for each in rows}
     came_again = (item.upload for item in uploads_of(work, batch_id) if item.again)
-    return {each.key: (Outcome.PRESENT, "") for each in came_again if each.identity in there}
+    return {each.key: (Outcome.PRESENT, there[each.identity]) for each in came_again if each.identity in there}
 
 
 def play_fencing(work: Work, batch_id: str, snapshot: int = 88) -> None:

@@ -7,7 +7,7 @@ versions. Publishing is one transaction, which reads the line, judges it with `v
 import json
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from tidegate.core.publication import (
 )
 from tidegate.core.receipts import RejectedRows
 from tidegate.core.uploads import Upload
-from tidegate.flows.sink import Staged, StagedIsGone
+from tidegate.flows.sink import Staged, StagedIsGone, require_seen
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS about (uuid TEXT, head INTEGER);
@@ -90,14 +90,22 @@ class SmallSink:
         """Every row of a version is of the batch that it publishes."""
         with self._open() as database:
             found = _back_from(database, position.head)
-            return sum(len(json.loads(_rows(database, each.id))) for each in found if self.batch in each.publishes)
+            return sum(len(_rows_of(database, each.id)) for each in found if self.batch in each.publishes)
 
-    def present(self, uploads: Sequence[Upload], position: Floor) -> frozenset[tuple[str, str, str]]:
-        """A row is the key of its upload."""
+    def present(self, uploads: Sequence[Upload], version: int) -> Mapping[tuple[str, str, str], str]:
+        """A row is the key of its upload, and is of the batch that its version publishes."""
         with self._open() as database:
-            found = _back_from(database, position.head)
-            rows = {row for each in found for row in json.loads(_rows(database, each.id))}
-        return frozenset(each.identity for each in uploads if each.key in rows)
+            found = _back_from(database, version)
+            batch_of = {row: batch for each in found for batch in each.publishes for row in _rows_of(database, each.id)}
+        return {each.identity: batch_of[each.key] for each in uploads if each.key in batch_of}
+
+    def rolled_back(self) -> tuple[History, frozenset[str]]:
+        with self._open() as database:
+            (found,) = database.execute("SELECT uuid FROM about").fetchone()
+            line = tuple(_line(database))
+            versions = database.execute("SELECT id, publishes FROM versions WHERE publishes != ''").fetchall()
+        stay = {each.id for each in line}
+        return History(found, line), frozenset(batch for number, batch in versions if number not in stay)
 
     def roll_back(self, to: int) -> None:
         with self._open() as database:
@@ -133,7 +141,7 @@ class SmallSink:
             assert done.lastrowid is not None
             return done.lastrowid
 
-    def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
+    def publish(self, staged: int, floor: Floor, seen: int | None = None) -> Published | Unprovable:
         self.meanwhile("before")
         with self._open() as database:
             database.execute("BEGIN IMMEDIATE")
@@ -144,6 +152,7 @@ class SmallSink:
             if not isinstance(told, NotPublished):
                 database.execute("ROLLBACK")
                 return told
+            require_seen(seen, _line(database), self.table)
             (head,) = database.execute("SELECT head FROM about").fetchone()
             number = _append(database, head, self.batch, staged, json.loads(rows[0]))
             database.execute("COMMIT")
@@ -158,7 +167,7 @@ class SmallSink:
     @property
     def rows(self) -> list[Any]:
         with self._open() as database:
-            return [row for each in _line(database) for row in json.loads(_rows(database, each.id))]
+            return [row for each in _line(database) for row in _rows_of(database, each.id)]
 
     def expire(self) -> None:
         """Forget all versions but the head."""
@@ -197,9 +206,9 @@ def _back_from(database: sqlite3.Connection, at: int | None) -> Iterator[Snapsho
         at = parent
 
 
-def _rows(database: sqlite3.Connection, number: int) -> str:
+def _rows_of(database: sqlite3.Connection, number: int) -> list[Any]:
     (rows,) = database.execute("SELECT rows FROM versions WHERE id = ?", (number,)).fetchone()
-    return str(rows)
+    return list(json.loads(rows))
 
 
 def lost_answer(moment: str) -> None:

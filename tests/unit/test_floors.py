@@ -47,7 +47,7 @@ class Table:
     def stage_nothing(self) -> int:
         raise NotImplementedError
 
-    def publish(self, staged: int, floor: Floor) -> Published:
+    def publish(self, staged: int, floor: Floor, seen: int | None = None) -> Published:
         self.published.append(floor)
         return Published(99, staged)
 
@@ -57,7 +57,7 @@ class Table:
 class Driver(Attempt):
     """`Attempt` that stages and writes nothing."""
 
-    def stage(self, floor: Any = None) -> int:
+    def stage(self) -> int:
         return 50
 
     def stage_fence(self) -> int:

@@ -5,7 +5,7 @@ from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.notices import Entry, NoticeRecord
-from tidegate.core.outcomes import ABANDONED, Outcome
+from tidegate.core.outcomes import ABANDONED, ROWS_OF, Outcome
 from tidegate.core.uploads import Upload, is_later
 
 
@@ -36,6 +36,11 @@ class Claim:
     sequencer: str = ""
     later: str = ""
     before: CountedAs | None = None
+
+    @property
+    def rows_of(self) -> str:
+        """The batch whose rows the upload had in its table, if it ended as present; else empty."""
+        return self.error.removeprefix(ROWS_OF) if self.outcome == Outcome.PRESENT else ""
 
 
 class Ownership(Enum):
@@ -96,11 +101,11 @@ def may_land_too(claim: Claim, batch: Batch | None, table: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
-    """What the next owner of a claim gets with it: `Claim.before`. `landed`: the owner has landed the upload, so only a
-    notice that was made for this claim may take it."""
+    """What the next owner of a claim gets with it: `Claim.before`. `in_table`: the upload is in the owner's table, so
+    only a notice that was made for this claim may take it."""
 
     before: CountedAs | None
-    landed: bool = False
+    in_table: bool = False
 
 
 def counted(claim: Claim, owner: NoticeRecord | None, batch: Batch | None) -> CountedAs | None:

@@ -23,9 +23,6 @@ VERSION = 1
 ORIGIN_S3 = "s3"
 ORIGIN_AGAIN = "again"
 """The origin of a notice for uploads whose same bytes had ended without a row (docs/adr/0020)."""
-ORIGIN_REMOVED = "removed"
-"""The origin of a notice for uploads that have landed, and whose rows a backfill did not find in their table any more,
-begins with this."""
 ORIGIN_RESEND = "resend"
 """The origin of a notice for uploads that a person sends again begins with this, and names the person's command."""
 # SNS allows 256 KiB (https://docs.aws.amazon.com/sns/latest/api/API_Publish.html). The envelope and the transport's

@@ -15,6 +15,10 @@ class Outcome(StrEnum):
     PRESENT = "present"  # it came again, and its rows were in the table already: this batch has brought none
 
 
+ROWS_OF = "rows of batch "
+"""The error of what is present begins with this, and names the batch whose rows it has in the table. That is empty if
+somebody has taken the batch from the rows."""
+
 ABANDONED = "abandoned"
 """Recorded in a claim in place of an outcome, once its batch is fenced. It is not an outcome, because the upload is
 pending. But it is final: the owner never publishes the upload."""

@@ -42,7 +42,7 @@ was committed when 2 read the claim, so its rows were in its table before 4 read
   that 4 has read tells: it must reach no floor of the batch without meeting it (`core.reconcile.is_fenced`). Else it
   is none of ours: `tidegate resend` of the batch fences it first. Both may act at the same time: each proves that the
   batch never lands again, both name the same owner, and one notice takes the claim over. A batch that only rows tell
-  of has no floor. What ended as *present* is sent without a proof: its batch has brought none of its rows.
+  of has no floor. Of what ended as *present* that batch counts which had its rows: the claim names it.
 - U has no rows (an empty file): its batch's outcomes say so. Nothing is sent.
 
 **What else may happen.**
@@ -66,7 +66,7 @@ Memory: a page, the uploads of unfinished batches under the prefix, and what lis
 
 import gzip
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -86,7 +86,7 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.claims import has_landed
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import REMOVED, batch_folder, decode_part, removed_name
-from tidegate.core.notices import ORIGIN_REMOVED, Entry
+from tidegate.core.notices import Entry
 from tidegate.core.outcomes import Outcome
 from tidegate.core.publication import History
 from tidegate.core.quantities import counted
@@ -210,20 +210,18 @@ def send_missing(
     while portion := list(islice(found, AT_ONCE)):
         judged = again.judged(portion)
         counts.update(judged.values())
-        entries: dict[BackfillFinding, list[Entry]] = defaultdict(list)
+        entries: list[Entry] = []
         for each, finding in judged.items():
             if finding is not BackfillFinding.LANDED:
                 backfill.tell(each, finding)
             if finding in SENT:
                 size += each.upload.size
-                entries[finding].append(Entry(each.upload, takes_from=again.owner_of(each.upload)))
-        for finding, to_send in entries.items():
-            sent += len(to_send)
-            if not backfill.dry:
-                origin = ORIGIN_REMOVED if finding is BackfillFinding.REMOVED else ORIGIN_BACKFILL
-                send(scope.route.name, to_send, ports, origin=f"{origin}-{backfill.id}", at=surveyed.at)
-                backfill.progress(f"route {scope.route.name}: {counted(sent, 'upload')} sent")
-                pace(len(to_send))
+                entries.append(Entry(each.upload, takes_from=again.owner_of(each.upload)))
+        sent += len(entries)
+        if entries and not backfill.dry:
+            send(scope.route.name, entries, ports, origin=f"{ORIGIN_BACKFILL}-{backfill.id}", at=surveyed.at)
+            backfill.progress(f"route {scope.route.name}: {counted(sent, 'upload')} sent")
+            pace(len(entries))
     return BackfillCounts(counts, size)
 
 
@@ -250,6 +248,7 @@ class Again:
         self._owners = {identity: claim.notice for identity, claim in claims.items()}
         owners = self.ports.ledger.owners(claims.values()) if claims else {}
         batches = {batch.id: batch for _, batch in owners.values() if batch}
+        batches |= self.ports.ledger.batches(sorted({each.rows_of for each in claims.values()} - {""}))
         rows = {each: rows_of_uploads(each, self.ports.work) for each in batches}
         closed = {
             each.id: self._never_again(each)
@@ -264,7 +263,10 @@ class Again:
             if owner.void:
                 judged[listed] = BackfillFinding.ELSEWHERE
             elif batch is not None and claim.outcome == Outcome.PRESENT:
-                judged[listed] = BackfillFinding.REMOVED if batch.table == self.table else BackfillFinding.ELSEWHERE
+                if batch.table != self.table:
+                    judged[listed] = BackfillFinding.ELSEWHERE
+                elif closed.get(claim.rows_of, True):  # the ledger may have forgotten it
+                    judged[listed] = BackfillFinding.REMOVED
             elif batch is None or not has_landed(claim, batch):
                 continue  # somebody has taken it over since
             elif rows[batch.id].get(listed.upload.identity) == 0:

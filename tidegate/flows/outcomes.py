@@ -1,12 +1,13 @@
 """What the drivers of a batch have left in its folder of the work bucket: its outcomes, once the table has decided, and
-its floors."""
+its floors. And what follows for its uploads."""
 
 from collections.abc import Iterator, Mapping
 from itertools import count
 
 from tidegate.core.manifests import batch_folder, decode_part, decode_sealed, floor_name, outcomes_name
-from tidegate.core.publication import Floor
+from tidegate.core.publication import Floor, History
 from tidegate.core.receipts import Outcomes, decode_floor, decode_outcomes, decode_receipt, rows_in_parts
+from tidegate.core.reconcile import is_fenced
 from tidegate.flows.ports import Work
 
 
@@ -38,3 +39,19 @@ def rows_of_uploads(batch_id: str, work: Work) -> Mapping[tuple[str, str, str], 
         if len(owned) == len(counts):
             found |= zip((each.upload.identity for each in owned), counts, strict=True)
     return found
+
+
+def brings_again(batch_id: str, history: History, work: Work) -> frozenset[tuple[str, str, str]]:
+    """The identities of those uploads of a batch that it has landed, and that a driver which is still alive could
+    publish once more in the table of `history`. None if it is fenced there; and of a batch that has not ended or was
+    given up, whose uploads are its own, or are for a person to ask about (`tidegate audit --tables`)."""
+    folder = batch_folder(batch_id)
+    receipt, manifest = work.get(folder + "receipt.json"), work.get(folder + "sealed.json")
+    if not receipt or not manifest or not decode_receipt(receipt).tally.committed:
+        return frozenset()
+    if is_fenced(history, batch_id, floors_of(batch_id, work)):
+        return frozenset()
+    outcomes = published_outcomes(batch_id, work)
+    ended = {(each.bucket, each.key, each.version) for each in outcomes.endings} if outcomes else set()
+    parts = filter(None, (work.get(folder + name) for name in decode_sealed(manifest).parts))
+    return frozenset(each.upload.identity for part in parts for each in decode_part(part)) - ended

@@ -17,9 +17,9 @@ part of step 5, and of each try of its commit. Nothing is deleted before the tab
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
@@ -33,8 +33,9 @@ from tidegate.core.manifests import (
     floor_name,
     outcomes_name,
 )
-from tidegate.core.outcomes import NO_TALLY, Outcome, Read
-from tidegate.core.publication import Floor, NotPublished, Published, Unprovable, Verdict, verdict
+from tidegate.core.outcomes import NO_TALLY, ROWS_OF, Outcome, Read
+from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, Verdict, verdict
+from tidegate.core.quantities import counted
 from tidegate.core.receipts import (
     Failure,
     Outcomes,
@@ -47,6 +48,7 @@ from tidegate.core.receipts import (
 )
 from tidegate.core.uploads import Upload
 from tidegate.flows.accounting import accounted, judge_refused, outcomes_of_staged
+from tidegate.flows.outcomes import brings_again
 from tidegate.flows.ports import Work
 from tidegate.flows.rejected import land_rejected
 from tidegate.flows.sink import Hopeless, PublishTarget, ReaderDied, RejectedUndecided, Sink, Undecided
@@ -61,7 +63,6 @@ FEW_PARTS = 10
 DIFFERS = "Nothing was published. The ledger is damaged: docs/operations.md, `A lost ledger`"
 
 
-PRESENT = Read(Outcome.PRESENT)
 NOTHING_ENDED = Outcomes(staged=0, fence=True, tally=NO_TALLY)
 
 
@@ -73,6 +74,11 @@ class Tries:
     """A driver's tries to publish. `unknown`: one of them may have been applied without an answer."""
 
     unknown: bool = False
+
+
+def _present(batch: str) -> Read:
+    """How an upload ends whose rows are of this batch."""
+    return Read(Outcome.PRESENT, error=f"{ROWS_OF}{batch}")
 
 
 def no_neighbour(upload: Upload) -> bool:
@@ -98,6 +104,8 @@ class Attempt:
     last: bool = False
     can_read_near: Callable[[Upload], bool] = no_neighbour
     run: str = ""
+    seen: int | None = field(default=None, init=False)
+    """The version of the table at which what came again was looked for."""
 
     @property
     def folder(self) -> str:
@@ -116,7 +124,7 @@ class Attempt:
         if not isinstance(found, Published):
             self.sink.prepare()
             floor = self.floor()
-            found = self.publish(self.stage(found or floor), found or floor)
+            found = self.publish(self.stage(), found or floor)
         return self.end(found)
 
     def fence(self) -> Receipt:
@@ -191,11 +199,18 @@ class Attempt:
 
     def publish(self, staged: int, floor: Floor) -> Published:
         """Try to publish what this driver staged, and only that, until the table has decided."""
-        return self.publish_to(self.sink, staged, floor, self._unprovable)
+        return self.publish_to(self.sink, staged, floor, self._unprovable, self.seen)
 
-    def publish_to(self, target: PublishTarget, staged: int, floor: Floor, undecided: "ToldUndecided") -> Published:
-        """As `publish`, to this table. `undecided` makes the error for a history that proves nothing: of the reason,
-        and of the staged snapshot that may have been published."""
+    def publish_to(
+        self,
+        target: PublishTarget,
+        staged: int,
+        floor: Floor,
+        undecided: "ToldUndecided",
+        seen: int | None = None,
+    ) -> Published:
+        """As `publish`, to this table, whose history must have `seen`. `undecided` makes the error for a history that
+        proves nothing: of the reason, and of the staged snapshot that may have been published."""
         retrying = Retrying(
             retry=retry_if_exception_type(OutcomeUnknown),
             stop=stop_after_attempt(PUBLISH_TRIES),
@@ -203,10 +218,16 @@ class Attempt:
             reraise=True,
         )
         tries = Tries()
-        return retrying(self._publish_once, target, staged, floor, tries, undecided)
+        return retrying(self._publish_once, target, staged, floor, tries, undecided, seen)
 
     def _publish_once(
-        self, target: PublishTarget, staged: int, floor: Floor, tries: "Tries", undecided: "ToldUndecided"
+        self,
+        target: PublishTarget,
+        staged: int,
+        floor: Floor,
+        tries: "Tries",
+        undecided: "ToldUndecided",
+        seen: int | None,
     ) -> Published:
         """One commit; after an error, one reading of the history.
 
@@ -215,7 +236,7 @@ class Attempt:
         """
         told: Verdict
         try:
-            told = target.publish(staged, floor)
+            told = target.publish(staged, floor, seen)
         except OutcomeUnknown as error:
             # a conflict or a lost answer: only the history proves which
             refusal = str(error)
@@ -248,27 +269,51 @@ class Attempt:
 
     # ---- staging
 
-    def stage(self, floor: Floor | None = None) -> int:
+    def stage(self) -> int:
         """Read every object, stage the rows, write the outcomes. Returns the id of the staged snapshot.
 
-        What came again is looked for first, where the table stood at the floor: a rollback may have brought its rows
-        back since it was sent, or the route may have got its former table back. Its former owners can publish nothing
-        any more, but for a living driver of a batch that a rollback took and nobody resent. So whatever has rows of it
-        after the floor, and had none there, is a table that was rolled back past the floor, and then the condition
-        refuses. Each attempt, and each twin, sees the same. `floor` is that of the condition, by default the batch's.
+        What came again is looked for first: a rollback may have brought its rows back since it was sent, or the route
+        may have got its former table back. The condition demands the version that was looked at. So whoever brings the
+        rows there after that has done it by taking that version away, or is a driver of a batch without a fence
+        (`_require_fences`).
         """
         items = self.manifest()
-        again = [item.upload for item in items if item.again]
-        there = self.sink.present(again, floor or self.floor()) if again else frozenset()
+        there = self._look_for([item.upload for item in items if item.again])
         absent = [item for item in items if item.upload.identity not in there]
         staged = self.sink.stage(absent, careful=reads_carefully(self._failures(), last=self.last))
         read = accounted(self.batch, absent, staged)
         judge_refused(self.batch, read, last=self.last, can_read_near=self.can_read_near)
         reads = {item.upload.identity: each for item, each in read}
-        ended = [(item, reads.get(item.upload.identity, PRESENT)) for item in items]
+        ended = [(item, reads.get(item.upload.identity) or _present(there[item.upload.identity])) for item in items]
         outcomes = outcomes_of_staged(self.batch, ended, staged, self.digest)
         self.work.put(outcomes_name(self.folder, staged.id), outcomes.encode())
         return staged.id
+
+    def _look_for(self, again: Sequence[Upload]) -> Mapping[tuple[str, str, str], str]:
+        """Those that have rows in the table now, each with the batch of these."""
+        if not again:
+            return {}
+        history, taken = self.sink.rolled_back()
+        self.seen = history.ancestors[0].id
+        there = self.sink.present(again, self.seen)
+        self._require_fences({each.identity: each for each in again if each.identity not in there}, history, taken)
+        return there
+
+    def _require_fences(
+        self, absent: Mapping[tuple[str, str, str], Upload], history: History, taken: Collection[str]
+    ) -> None:
+        """Raises Retryable if another batch, which had landed one of these before the table was rolled back past it,
+        has no fence: a driver of it that is still alive could publish it beside this batch.
+
+        Such a batch is known by its snapshot, which a rollback has `taken` from the history: once that has expired, a
+        driver must have outlived it. It costs at most six requests for each batch that a rollback took."""
+        for batch in sorted({*taken} - {self.batch}) if absent else ():
+            if found := absent.keys() & brings_again(batch, history, self.work):
+                raise Retryable(
+                    f"batch {self.batch}: {counted(len(found), 'upload')} came again, e.g. {absent[min(found)]}. Batch"
+                    f" {batch} had landed this before table {self.sink.table} was rolled back, and is not fenced there:"
+                    f" `tidegate resend {batch}` does that"
+                )
 
     def _failures(self) -> Iterator[Failure | None]:
         """The reports of the attempts before this one: of the latest, since a person may resume a batch for ever."""

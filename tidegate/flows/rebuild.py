@@ -378,33 +378,29 @@ class _Rebuilding:
         by_route: dict[str, list[Entry]] = defaultdict(list)
         for name in sorted({*names} - {*listed}):
             body = self.ports.work.get(folder + name)
-            for entry, landed in self._strays(batch_id, [each.upload for each in decode_part(body)] if body else []):
-                route = self._route(files, entry.upload)
-                # of one batch some uploads may be removed, and others not: the job sees that
-                if landed is None or landed.table != self.routes[route].dataset.table or landed.rows_removed:
-                    by_route[route].append(entry)
+            for entry in self._strays(batch_id, [each.upload for each in decode_part(body)] if body else []):
+                by_route[self._route(files, entry.upload)].append(entry)
         for route, entries in by_route.items():
             # no younger than the batch: dispatch sets aside what may have landed before the ledger's memory (rule 13)
             send(route, entries, self.ports, origin=ORIGIN_REBUILD, at=self.made_at(batch_id))
             self.report.sent += len(entries)
 
-    def _strays(self, batch_id: str, uploads: Sequence[Upload]) -> Iterator[tuple[Entry, Batch | None]]:
+    def _strays(self, batch_id: str, uploads: Sequence[Upload]) -> Iterator[Entry]:
         """Of the uploads of a part that no manifest lists: those that nobody owns, and those that an earlier batch has
         ended without a row, or has landed. The part's notice had taken these over when the part was written: what had
-        landed, because a backfill or a resend asked for it. With the batch in which an upload has landed, if it has."""
+        landed, because a backfill or a resend asked for it. Dispatch refuses what may not land in its table, too."""
         claims = self.ports.ledger.claims_on(uploads)
         owners = self.ports.ledger.owners(claims.values())
         for upload in uploads:
             claim = claims.get(upload.identity)
             if claim is None:
-                yield Entry(upload), None
+                yield Entry(upload)
                 continue
             batch = owners[claim][1]
-            landed = has_landed(claim, batch)
-            if batch and batch.id < batch_id and (landed or claim.outcome):
+            if batch and batch.id < batch_id and (has_landed(claim, batch) or claim.outcome):
                 # a listing has no sequencer, and the claim may know it from S3's notification
                 known = upload if upload.sequencer else replace(upload, sequencer=claim.sequencer)
-                yield Entry(known, takes_from=claim.notice), batch if landed else None
+                yield Entry(known, takes_from=claim.notice)
 
     def _route(self, files: BatchFiles | None, upload: Upload) -> str:
         if files and files.sealed.route in self.routes:

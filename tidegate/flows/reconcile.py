@@ -32,23 +32,29 @@ If it dies, nothing has happened. A twin finds the same. If a table is rolled ba
 the finding is of before or of after that. If the settings change, so does the list of tables: what is not read is not
 compared, and a batch of a table that was not read is none of the findings. Reads of the ledger are consistent.
 
+**What was sent again.** Others bring its rows, so it is not missed: unless its rows came back, by a rollback, before
+the others landed. Then these were *present*, and rest on it (`rested_on`).
+
 **Which batches.** Those that the ledger cannot have forgotten (`core.batches.oldest_remembered`) and whose folder is in
 the work bucket. Rows of older batches are counted, and are compared if the ledger still has the batch. If the work
 bucket is lost, a batch whose rows are missing is not found.
 
 **What it costs.** For each table a lineage job, and for each batch that may need a fence a read of each of its floors.
 For a thousand batches a listing and ten requests of a hundred headers; no item of the ledger is read for an upload.
-Memory holds a few numbers of each batch, and the history of each table.
+Of uploads that were present the claims are read, if a batch
+that was sent again has no rows. Memory holds a few numbers of each batch, and the history of each table.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 
 from tidegate.core.batches import Batch, State, job_name
 from tidegate.core.lineage import Landed
 from tidegate.core.manifests import BATCHES
+from tidegate.core.outcomes import Outcome
 from tidegate.core.publication import History
 from tidegate.core.reconcile import (
     NOTHING_HELD,
@@ -60,8 +66,9 @@ from tidegate.core.reconcile import (
     judge_found,
 )
 from tidegate.core.routes import Route
+from tidegate.core.uploads import Upload
 from tidegate.flows.hand_off import dataset_of
-from tidegate.flows.outcomes import floors_of
+from tidegate.flows.outcomes import floors_of, published_outcomes
 from tidegate.flows.ports import Ports
 
 HEADERS = 1_000
@@ -140,6 +147,8 @@ class _Expected:
     held: Holding
     sent_again: bool = False
     goes_to: str = ""
+    present: bool = False
+    """Whether uploads of it were in the table already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +183,9 @@ def reconcile(
         if landed:
             today = routes[batch.route].dataset.table
             goes_to = today if today != table else ""
-            expected[batch.id] = _Expected(batch.route, table, _held(batch), batch.sent_again, goes_to)
+            expected[batch.id] = _Expected(
+                batch.route, table, _held(batch), batch.sent_again, goes_to, bool(batch.tally.present)
+            )
         if not landed or batch.rows_removed:
             let_go[batch.id] = _LetGo(batch.route, table, batch.attempt)
     tell(f"{len(expected)} committed batches, {len(let_go.keys() - expected.keys())} abandoned ones")
@@ -262,7 +273,8 @@ class _Reconciling:
             self.done.committed += 1
             self.done.rows += expected.held.rows
             held = self.held[expected.table].get(batch_id, NOTHING_HELD)
-            found = judge_committed(expected.held.rows, held, sent_again=expected.sent_again)
+            excused = expected.sent_again and not held.rows and batch_id not in self.rested_on
+            found = judge_committed(expected.held.rows, held, sent_again=excused)
             self._note(found, batch_id, expected, held)
         for table, batches in sorted(self.held.items()):
             others = (each for each in sorted(batches) if not self._is_compared(each, table))
@@ -271,6 +283,18 @@ class _Reconciling:
                 there = self.ports.ledger.batches(ids)
                 for batch_id in ids:
                     self._found(batch_id, there.get(batch_id), table, batches[batch_id])
+
+    @cached_property
+    def rested_on(self) -> frozenset[str]:
+        """The batches whose rows are those of uploads that were present, and are to this day: their claims say so."""
+        found: set[str] = set()
+        for batch_id in (each for each, expected in self.expected.items() if expected.present):
+            outcomes = published_outcomes(batch_id, self.ports.work)
+            ended = outcomes.endings if outcomes else ()
+            present = [each for each in ended if each.outcome == Outcome.PRESENT]
+            claims = self.ports.ledger.claims_on(Upload(each.bucket, each.key, each.version, 0) for each in present)
+            found |= {each.rows_of for each in claims.values()}
+        return frozenset(found)
 
     def look_for_fences(self) -> None:
         for batch_id, batch in sorted(self.let_go.items()):

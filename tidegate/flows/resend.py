@@ -50,7 +50,7 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
-from tidegate.core.notices import ORIGIN_REMOVED, ORIGIN_RESEND, Entry
+from tidegate.core.notices import ORIGIN_RESEND, Entry
 from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import decode_receipt
 from tidegate.core.routes import Route, route_of
@@ -153,7 +153,7 @@ def resend_part(
     claims = ports.ledger.claims_on(each.upload for each in owned)
     let_go = ports.ledger.let_go(claims.values(), landed_for) if landed_for else None
     entries = _to_send(owned, claims, let_go)
-    send(route, entries, ports, origin=f"{ORIGIN_REMOVED}-{run}" if landed_for else _origin(run), at=now)
+    send(route, entries, ports, origin=_origin(run), at=now)
     return len(entries), sum(each.upload.identity not in claims for each in owned)
 
 
@@ -217,7 +217,7 @@ def resend_object(
     claims = [each for each in ports.ledger.claims(bucket, key) if version in ("", each.version)]
     if not claims:
         return Resend(Resent.UNKNOWN)
-    let_go = ports.ledger.let_go(claims)
+    let_go = ports.ledger.let_go(each for each in claims if each.outcome != Outcome.PRESENT)
     owners = ports.ledger.owners(let_go)
     by_route: dict[str, list[Entry]] = defaultdict(list)
     for claim in let_go:

@@ -5,14 +5,14 @@ publishes what it staged on one condition: the batch is not in the table's histo
 floor. The condition must be part of the commit. A format that checks after the commit cannot be a sink.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Read
-from tidegate.core.publication import Floor, History, Published, Unprovable
+from tidegate.core.publication import Floor, History, Published, Snapshot, Unprovable
 from tidegate.core.receipts import RejectedRows
 from tidegate.core.uploads import Upload
 
@@ -37,7 +37,7 @@ class ReaderDied(Retryable):
 
 
 class StagedIsGone(Retryable):
-    """The staged snapshot is not in the table any more: stage again."""
+    """The staged snapshot is not in the table any more, or rests on a version that is not: stage again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,14 @@ class Staged:
     reads: dict[int, Read | None]
     rejected: RejectedRows | None = None
     slowly: str = ""
+
+
+def require_seen(seen: int | None, line: Iterable[Snapshot], table: str) -> None:
+    """Raises StagedIsGone if `seen` is named, and is none of these versions, which reach down to a floor below it."""
+    if seen is not None and all(each.id != seen for each in line):
+        raise StagedIsGone(
+            f"table {table} was rolled back past version {seen}, at which what came again was looked for"
+        )
 
 
 class PublishTarget(Protocol):
@@ -77,12 +85,13 @@ class PublishTarget(Protocol):
         """One consistent reading of the table, from its head down to the floor."""
         ...
 
-    def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
+    def publish(self, staged: int, floor: Floor, seen: int | None = None) -> Published | Unprovable:
         """Publish what was staged, unless the batch is in the table, or the floor is not.
 
         The commit itself decides the result: this version was published, or another one of this batch was before, or
-        the history proves nothing and nothing was written. Raises StagedIsGone if nothing was tried. Raises
-        OutcomeUnknown for a conflict or a lost answer: then only the history proves which it was.
+        the history proves nothing and nothing was written. Raises StagedIsGone if nothing was tried, or if the history
+        has `seen` no more, a version not below the floor. Raises OutcomeUnknown for a conflict or a lost answer: then
+        only the history proves which it was.
         """
         ...
 
@@ -107,9 +116,14 @@ class Sink(PublishTarget, Protocol):
         """How many rows of the batch the table holds at this position."""
         ...
 
-    def present(self, uploads: Sequence[Upload], position: Floor) -> frozenset[tuple[str, str, str]]:
-        """The identities of those of which the table has rows at this position, of whichever batch; or has them now, if
-        the table can be read there no more."""
+    def rolled_back(self) -> tuple[History, frozenset[str]]:
+        """One consistent reading of the table: its whole history, and the batches that versions out of it have
+        published. These were in it until a rollback took them. A version that has expired is not known any more."""
+        ...
+
+    def present(self, uploads: Sequence[Upload], version: int) -> Mapping[tuple[str, str, str], str]:
+        """The identities of those of which the table has rows at this version, each with the batch that they are marked
+        with, one of them if they are of several."""
         ...
 
     def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:

@@ -84,7 +84,7 @@ class Trace:
     @property
     def explanation(self) -> str:
         """The state in one sentence, and what happens next."""
-        if self.claim.error:
+        if self.claim.error and not self.claim.rows_of:
             return self.claim.error
         if self.notice is None and self.claim.later:
             return (
@@ -98,7 +98,8 @@ class Trace:
             return "its notice is void: the upload belongs to a later notice, which an audit made"
         batch = self.batch
         if self.claim.outcome == Outcome.PRESENT:
-            return f"it came again with batch {batch.id}, and its rows were in table {batch.table} already"
+            had = f"table {batch.table} had its rows, of batch {self.claim.rows_of}"
+            return f"it came again with batch {batch.id}, and {had}"
         if self.claim.outcome == DROPPED:
             return f"batch {batch.id} was abandoned, and its uploads were dropped: only a resend brings it back"
         if batch.halted:

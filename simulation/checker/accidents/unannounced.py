@@ -260,6 +260,21 @@ def rolled_back_and_moved(world: Scene) -> None:
     world.at(rolling_back.act, 1_500.0, 2_200.0)
 
 
+def rolled_back_and_moved_back(world: Scene) -> None:
+    """Two batches land, and each driver has a twin that begins late. Their route gets another table, and a person
+    backfills it. The route gets its former table back before that has landed, and this table is rolled back past both
+    batches."""
+    world.turn(backfills=1)
+    world.emr.twin_after = lambda: 900.0
+    _landing_twice(world)
+    world.lasts = 8_000.0
+    world.kernel.after(600.0, partial(deploy, CONFIG.replace('"lake.sim.events"', '"lake.sim.later"')))
+    world.at(backfills.act, 650.0)
+    world.kernel.after(690.7, partial(deploy, CONFIG))  # it has been gathered, and is not sealed
+    world.commit(rolling_back.roll_back_all, 695.0)
+    world.at(rolling_back.act, 4_000.0)
+
+
 def lost_while_a_backfill_gathers(world: Scene) -> None:
     """Two batches land. Somebody deletes all rows, and a person backfills them. While they gather, the ledger is
     lost."""

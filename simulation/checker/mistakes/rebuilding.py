@@ -31,7 +31,7 @@ def _counted_twice(real: Any) -> Any:
 
 def _nobody_takes_over(real: Any) -> Any:
     def strays(run: Any, batch_id: str, uploads: Any) -> Any:
-        return (each for each in real(run, batch_id, uploads) if not each[0].takes_from)
+        return (each for each in real(run, batch_id, uploads) if not each.takes_from)
 
     return strays
 

@@ -26,7 +26,11 @@ def _unpublished(real: Any) -> Any:
 
 
 def _of_nobody(real: Any) -> Any:
-    return lambda sink, uploads, position: frozenset()
+    return lambda sink, uploads, position: {}
+
+
+def _took_nothing(real: Any) -> Any:
+    return lambda sink: (real(sink)[0], frozenset())
 
 
 def _unread(real: Any) -> Any:
@@ -51,6 +55,12 @@ BUGS = (
         "The job lands what was sent again although an earlier batch has its rows.",
         (replaced("tidegate.sinks.iceberg.sink:IcebergSink.present", _of_nobody),),
         "rolled_back_past_a_deletion",
+    ),
+    Bug(
+        "what a rollback took is not fenced first",
+        "The job lands what was sent again although a batch that has landed it before a rollback has no fence.",
+        (replaced("tidegate.sinks.iceberg.sink:IcebergSink.rolled_back", _took_nothing),),
+        "rolled_back_and_moved_back",
     ),
     Bug(
         "a lost ledger forgets that rows were removed",

@@ -15,6 +15,7 @@ from tidegate.core.claims import (
     Ownership,
     counted,
     has_let_go,
+    in_table,
     is_news,
     judge,
     may_land_too,
@@ -94,7 +95,7 @@ class Claiming(LedgerRecords):
                 ended[entry] = ownership
                 if ownership is Ownership.MINE:
                     back += [claim.before] if claim.before else []
-            elif claim not in let_go or (ownership is Ownership.UPLOADED_AGAIN and let_go[claim].landed):
+            elif claim not in let_go or (ownership is Ownership.UPLOADED_AGAIN and let_go[claim].in_table):
                 ended[entry] = Ownership.DUPLICATE
                 if ownership is Ownership.UPLOADED_AGAIN and is_news(claim, upload):
                     noted[upload] = claim.notice
@@ -150,9 +151,8 @@ class Claiming(LedgerRecords):
         too (`may_land_too`). Final."""
         judged: dict[Claim, LetGo] = {}
         for claim, (owner, batch) in self.owners(claims).items():
-            landed = may_land_too(claim, batch, table)
-            if landed or has_let_go(claim, owner, batch):
-                judged[claim] = LetGo(counted(claim, owner, batch), landed)
+            if may_land_too(claim, batch, table) or has_let_go(claim, owner, batch):
+                judged[claim] = LetGo(counted(claim, owner, batch), in_table(claim, batch))
         return judged
 
     def left_to(self, notice: Notice, table: str = "") -> tuple[Entry, ...]:

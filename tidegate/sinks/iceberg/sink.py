@@ -2,7 +2,7 @@
 
 import datetime
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -160,10 +160,14 @@ class IcebergSink:
                 )
         return held
 
-    def present(self, uploads: Sequence[Upload], position: Floor) -> frozenset[tuple[str, str, str]]:
+    def present(self, uploads: Sequence[Upload], version: int) -> Mapping[tuple[str, str, str], str]:
         with asking():
-            there = self.iceberg.sources({each.uri for each in uploads}, position)
-        return frozenset(each.identity for each in uploads if (each.uri, each.version) in there)
+            there = self.iceberg.sources({each.uri for each in uploads}, version)
+        return {each.identity: batch for each in uploads if (batch := there.get((each.uri, each.version))) is not None}
+
+    def rolled_back(self) -> tuple[History, frozenset[str]]:
+        with asking():
+            return self.iceberg.rolled_back()
 
     # ---- staging
 
@@ -266,8 +270,8 @@ class IcebergSink:
 
     # ---- publishing
 
-    def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
-        return self.target.publish(staged, floor)
+    def publish(self, staged: int, floor: Floor, seen: int | None = None) -> Published | Unprovable:
+        return self.target.publish(staged, floor, seen)
 
     def rejected(self, table: str) -> IcebergTarget:
         self.opened.append(table)

@@ -25,7 +25,7 @@ from pyspark.sql.functions import broadcast
 from pyspark.sql.types import StructType
 
 from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, Verdict, down_to, verdict
-from tidegate.flows.sink import StagedIsGone
+from tidegate.flows.sink import StagedIsGone, require_seen
 from tidegate.sinks.iceberg.ancestry import ancestry, stored
 from tidegate.sinks.iceberg.data_files.append import LoadedTable
 from tidegate.sinks.iceberg.data_files.write import DataFile
@@ -33,7 +33,7 @@ from tidegate.sinks.iceberg.marks import PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, I
 
 BEGUN = "tidegate.begun"
 """In the summary of the first snapshot of a table that was empty: a floor needs a snapshot."""
-SOURCE = ("_source_uri", "_source_version")
+SOURCE = ("_source_uri", "_source_version", "_batch_id")
 BRANCHES = "tidegate_"
 """The prefix of the names of all drivers' branches."""
 DRIVERS_BRANCH = re.compile(rf"{BRANCHES}.+_[0-9a-f]{{32}}(_\d+)?")
@@ -135,6 +135,16 @@ class IcebergTable:
         metadata = self._load().operations().current()
         return History(str(metadata.uuid()), tuple(each.plain for each in self._ancestors(metadata)))
 
+    def rolled_back(self) -> tuple[History, frozenset[str]]:
+        """As `whole_history`, and the batches that snapshots out of it have published. It costs a call of the JVM for
+        each page of all snapshots, staged ones too."""
+        metadata = self._load().operations().current()
+        line = tuple(each.plain for each in self._ancestors(metadata))
+        stay = {each.id for each in line}
+        others = (each.plain for each in ancestry(self._jvm).read(metadata.snapshots().iterator()))
+        taken = (each.publishes for each in others if each.id not in stay)
+        return History(str(metadata.uuid()), line), frozenset[str]().union(*taken)
+
     def in_line(self, snapshot: int) -> bool:
         """Whether this snapshot is the head of `main`, or an ancestor of it that has not expired."""
         table = self._load()
@@ -151,34 +161,43 @@ class IcebergTable:
         from them."""
         return self._count(position, lambda rows: rows["_batch_id"].isNull() & rows["_source_uri"].isNotNull())
 
-    def sources(self, uris: Collection[str], position: Floor) -> set[tuple[str, str]]:
-        """The `_source_uri` and `_source_version` of all rows at this position that are from one of these; of `main` if
-        its snapshot has expired. Memory holds them.
+    def sources(self, uris: Collection[str], snapshot: int) -> dict[tuple[str, str], str]:
+        """The `_source_uri` and `_source_version` of all rows at this snapshot that are from one of these, each with a
+        `_batch_id`, the last one. Memory holds them.
 
         Iceberg skips files by the first and the last uri; it does so by a list of 200 at most (`IN_PREDICATE_LIMIT` in
         `InclusiveMetricsEvaluator`)."""
-        table = self._load()
-        at = position.head if position.head is not None and table.snapshot(position.head) else None
-        if at is None and (current := table.currentSnapshot()):
-            at = current.snapshotId()
-        if at is None:
-            return set()
-        then = self._jvm.org.apache.iceberg.util.SnapshotUtil.schemaFor(table, at)
-        if any(then.findField(table.schema().findField(each).fieldId()) is None for each in SOURCE):
-            return set()  # the columns were added since: no row of then says where it is from
-        sql = f"SELECT _source_uri, _source_version FROM {quoted(self.name)} VERSION AS OF {at}"
-        rows = self._spark.sql(sql)
+        names = self._called_at(snapshot, *SOURCE)
+        if not all(names):
+            return {}  # a column was added since: no row of then says where it is from
+        rows = self._at(snapshot, dict(zip(SOURCE, names, strict=True)))
         rows = rows.where(rows["_source_uri"].between(min(uris), max(uris)))
         wanted = self._spark.createDataFrame([(uri,) for uri in uris], "_source_uri string")
         found = rows.join(broadcast(wanted), "_source_uri", "left_semi").distinct().collect()
-        return {(row[0], row[1]) for row in found}
+        return {(uri, version): batch or "" for uri, version, batch in sorted(found, key=lambda row: row[2] or "")}
 
     def _count(self, position: Floor, condition: Callable[[DataFrame], Column]) -> int:
         if position.head is None:
             return 0
-        sql = f"SELECT _batch_id, _source_uri FROM {quoted(self.name)} VERSION AS OF {position.head}"
-        rows = self._spark.sql(sql)
+        wanted = ("_batch_id", "_source_uri")
+        names = self._called_at(position.head, *wanted)
+        rows = self._at(position.head, {now: then or now for now, then in zip(wanted, names, strict=True)})
         return int(rows.where(condition(rows)).count())
+
+    def _called_at(self, snapshot: int, *columns: str) -> list[str]:
+        """What today's columns of these names were called in this snapshot: "" for one that was not there."""
+        table = self._load()
+        then = self._jvm.org.apache.iceberg.util.SnapshotUtil.schemaFor(table, snapshot)
+        return [str(then.findColumnName(table.schema().findField(each).fieldId()) or "") for each in columns]
+
+    def _at(self, snapshot: int, columns: Mapping[str, str]) -> DataFrame:
+        """These columns of the snapshot, by the names that they have today. Iceberg binds a condition to today's
+        schema (`SparkScanBuilder.pushPredicates`), so one on a column that was renamed is left to Spark."""
+        listed = ", ".join(
+            quoted(now) if then == now else f"concat({quoted(then)}, '') AS {quoted(now)}"
+            for now, then in columns.items()
+        )
+        return self._spark.sql(f"SELECT {listed} FROM {quoted(self.name)} VERSION AS OF {snapshot}")
 
     def main(self) -> list[IcebergSnapshot]:
         """All ancestors of `main`, its head first: for people and tests. Its cost grows with the history."""
@@ -273,13 +292,13 @@ class IcebergTable:
     # ---- publishing
 
     def publish(
-        self, staged: int, batch_id: str, floor: Floor, properties: Mapping[str, str]
+        self, staged: int, batch_id: str, floor: Floor, properties: Mapping[str, str], seen: int | None = None
     ) -> Published | Unprovable:
-        """Append what was staged to `main`, unless the batch is there, or the floor is not.
+        """Append what was staged to `main`, unless the batch is there, or the floor is not, or `seen` is not.
 
         The commit itself decides the result: this snapshot was published, or another one of this batch was before, or
-        the history proves nothing and nothing was written. Raises StagedIsGone if nothing was tried. Raises
-        Py4JJavaError for a conflict or an unknown outcome: then only the history proves which it was.
+        the history proves nothing and nothing was written. Raises StagedIsGone if nothing was tried, or `seen` is gone.
+        Raises Py4JJavaError for a conflict or an unknown outcome: then only the history proves which it was.
         """
         table = self._load()
         snapshot = table.snapshot(staged)
@@ -293,7 +312,7 @@ class IcebergTable:
         for name, value in published.items():
             append = append.set(name, value)
         ensure_callback_server_started(self._gateway)
-        condition = _Condition(self, str(table.uuid()), batch_id, floor)
+        condition = _Condition(self, str(table.uuid()), batch_id, floor, seen)
         append = append.validateWith(condition)
         try:
             append.commit()
@@ -329,21 +348,25 @@ class _Condition:
     """`org.apache.iceberg.SnapshotAncestryValidator`: called on each try of a commit, with the ancestors of the head
     that the try is based on. Py4J proxies default methods too, so both are here."""
 
-    def __init__(self, table: IcebergTable, table_uuid: str, batch_id: str, floor: Floor) -> None:
+    def __init__(self, table: IcebergTable, table_uuid: str, batch_id: str, floor: Floor, seen: int | None) -> None:
         self._table = table
         self._table_uuid = table_uuid
         self._batch_id = batch_id
         self._floor = floor
+        self._seen = seen
         self.verdict: Verdict | None = None
         self.error: Exception | None = None
 
     def validate(self, ancestors: Any) -> bool:
-        self.verdict = None
+        self.verdict = self.error = None
         try:
             read = ancestry(self._table._jvm).read(ancestors.iterator())
             found = down_to(self._floor, (each.plain for each in read))
             # a commit is based on the table that was loaded: Iceberg refuses one whose uuid has changed
-            self.verdict = verdict(History(self._table_uuid, found), self._batch_id, self._floor)
+            told = verdict(History(self._table_uuid, found), self._batch_id, self._floor)
+            if isinstance(told, NotPublished):
+                require_seen(self._seen, found, self._table.name)
+            self.verdict = told
         except Exception as error:  # an exception from here would reach the JVM as text
             self.error = error
         return isinstance(self.verdict, NotPublished)

@@ -53,8 +53,8 @@ class IcebergTarget:
         with asking():
             return self.iceberg.history(floor)
 
-    def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
+    def publish(self, staged: int, floor: Floor, seen: int | None = None) -> Published | Unprovable:
         try:
-            return self.iceberg.publish(staged, self.batch, floor, self.marks)
+            return self.iceberg.publish(staged, self.batch, floor, self.marks, seen)
         except (Py4JJavaError, PySparkException) as error:
             raise OutcomeUnknown(cause(error)) from error
