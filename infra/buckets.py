@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import aws_cdk as cdk
+from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
@@ -14,6 +15,7 @@ from infra.permissions import KEPT, accept, allow
 from infra.sizing import UNFINISHED_UPLOAD_DAYS
 
 BATCHES, LINEAGE, AUDITS, MAINTENANCE = "batches/*", "lineage/*", "audits/*", "maintenance/*"
+RECEIPT = "/receipt.json"
 KEEP_DELETED = cdk.Duration.days(14)
 """How long a person has to bring back a file of the work bucket that somebody deleted: long enough to come back from a
 holiday and see the alarm. Only what is deleted or overwritten costs its storage for so long."""
@@ -76,6 +78,22 @@ class WorkBucket(Construct):
         super().__init__(scope, id)
         kept = s3.LifecycleRule(noncurrent_version_expiration=KEEP_DELETED)
         self.bucket = buckets.make(self, "Bucket", versioned=True, lifecycle_rules=[kept])
+        # the L2 method would add a Lambda function for what a property of the bucket does
+        resource, kinds = self.bucket.node.default_child, s3.CfnBucket
+        assert isinstance(resource, kinds)
+        resource.notification_configuration = kinds.NotificationConfigurationProperty(
+            event_bridge_configuration=kinds.EventBridgeConfigurationProperty(event_bridge_enabled=True)
+        )
+
+    @property
+    def batch_decided(self) -> events.EventPattern:
+        """S3's events of receipts: a table has decided about a batch. A job without subnets reaches S3, and not
+        EventBridge (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/vpc-access.html)."""
+        return events.EventPattern(
+            source=["aws.s3"],
+            detail_type=["Object Created"],
+            detail={"bucket": {"name": [self.bucket.bucket_name]}, "object": {"key": [{"suffix": RECEIPT}]}},
+        )
 
     def grant(self, role: iam.Role, files: str, *actions: str) -> None:
         """Let `role` do `actions` on the files of every batch, or of every run of something."""

@@ -15,10 +15,9 @@ from infra.catalogs import Catalog
 from infra.encryption import Encryption
 from infra.landing import LandingBuckets
 from infra.ledger import LedgerTable
-from infra.permissions import allow, grant_announce
+from infra.permissions import allow
 from infra.sizing import IDLE_MINUTES, capacity, concurrent_jobs, spark_workers
 from tidegate.environment import ARCHIVES
-from tidegate.schedule import DECIDED_SOURCE, DECIDED_TYPE
 from tidegate.settings import MINUTE, LimitSettings, Settings
 from tidegate.settings.fixed import QUEUE_TIMEOUT
 
@@ -27,7 +26,7 @@ RELEASE = "emr-spark-8.1.0"
 FIRST_RELEASE = "emr-spark-8.1.0"
 PRINCIPAL = "emr-serverless.amazonaws.com"
 RUNS = "The runs of this application, whose ids EMR makes."
-ENDED = ("SUCCESS", "FAILED", "CANCELLED")
+WITHOUT_RESULT = ("FAILED", "CANCELLED")
 
 PYTHONPATH = "./package:./modules"
 """The folders of the unpacked archives, in the working folder of each executor (`tidegate/spark/entry.py`)."""
@@ -76,7 +75,6 @@ class EmrApplication(Construct):
         self.application = self._application(settings, encryption)
         self.application_id = self.application.attr_application_id
         self.job_role = self._role()
-        self._work_name = work.bucket.bucket_name
         self._grant_job(settings, landing, work, ledger, catalog, encryption)
         # this version's, and those of the versions that jobs which queue or run were started with
         for file, kind in [(self.entry_point, "py"), *((each, "zip") for each in packed.values())]:
@@ -165,8 +163,6 @@ class EmrApplication(Construct):
         landing.grant_inventories(self.job_role)
         work.grant_maintenance(self.job_role)
         catalog.grant_use(self.job_role)
-        if settings.linger:
-            grant_announce(self.job_role)
         encryption.grant_messages(self.job_role)
 
     def grant_start(self, role: iam.Role) -> None:
@@ -191,18 +187,11 @@ class EmrApplication(Construct):
 
     @property
     def job_ended(self) -> events.EventPattern:
-        """The events of this application's jobs that have ended."""
+        """The events of this application's jobs that have ended, but for those whose receipts tell of it."""
         return events.EventPattern(
             source=["aws.emr-serverless"],
             detail_type=["EMR Serverless Job Run State Change"],
-            detail={"applicationId": [self.application_id], "state": [*ENDED]},
-        )
-
-    @property
-    def batch_decided(self) -> events.EventPattern:
-        """The events of this deployment's jobs that have decided a batch, and go on."""
-        return events.EventPattern(
-            source=[DECIDED_SOURCE], detail_type=[DECIDED_TYPE], detail={"work": [self._work_name]}
+            detail={"applicationId": [self.application_id], "state": [*WITHOUT_RESULT]},
         )
 
 

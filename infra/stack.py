@@ -233,7 +233,7 @@ class _Path:
                 FeedQueue.BUFFER: (self.buffer.queue, self.intake),
                 FeedQueue.NOTICES: (self.notices.queue, sizing.DISPATCH),
             },
-            events={Event.JOB_ENDED: self.emr.job_ended, Event.BATCH_DECIDED: self.emr.batch_decided},
+            events={Event.JOB_ENDED: self.emr.job_ended, Event.BATCH_DECIDED: self.work.batch_decided},
             all_may=[self.encryption.grant_messages],
             grants={
                 May.SET_NOTIFICATIONS_ASIDE: [self.buffer.grant_set_aside],

@@ -1,5 +1,5 @@
-"""When functions run: how often settling looks at every route, how often audit and maintenance look whether they are
-due, and the event that has settling look at once."""
+"""When functions run: how often settling looks at every route, and how often audit and maintenance look whether they
+are due."""
 
 SCHEDULE = 60
 """Seconds; EventBridge has nothing finer. Batches are sealed this much early, and alarms count in looks."""
@@ -9,11 +9,6 @@ AUDIT_SCHEDULE = 60 * 60
 
 MAINTAIN_SCHEDULE = 60 * 60
 """Seconds. A look starts the job of a period, or asks whether it has ended."""
-
-DECIDED_SOURCE = "tidegate.job"
-DECIDED_TYPE = "Tidegate Batch Decided"
-"""The source and the type of the event by which a job that goes on tells settling that a batch is decided. Its detail
-names the work bucket, which tells deployments apart. If it is lost, settling finds the receipt within a minute."""
 
 
 def intake_window(shortest_wait: float) -> int:

@@ -17,7 +17,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,9 @@ from tidegate_local.description import Rule
 from tidegate_local.endpoint import Endpoint, RefusedRequest, Request, Response, answer
 from tidegate_local.environment import ACCOUNT, REGION
 from tidegate_local.processes import follow_lifeline, inherited_listener, listen, url_of
+
+OPERATORS: Mapping[str, Callable[[str, str], bool]] = {"prefix": str.startswith, "suffix": str.endswith}
+"""How a pattern may compare a text, besides with a value."""
 
 
 def matches(pattern: Mapping[str, Any], event: Mapping[str, Any]) -> bool:
@@ -37,9 +40,18 @@ def matches(pattern: Mapping[str, Any], event: Mapping[str, Any]) -> bool:
         if isinstance(expected, Mapping):
             if not isinstance(value, Mapping) or not matches(expected, value):
                 return False
-        elif not any(each in expected for each in (value if isinstance(value, list) else [value])):
-            return False
+        else:
+            values = value if isinstance(value, list) else [value]
+            if not any(_is(each, found) for each in expected for found in values):
+                return False
     return True
+
+
+def _is(expected: Any, value: Any) -> bool:
+    if not isinstance(expected, Mapping):
+        return bool(expected == value)
+    ((operator, text),) = expected.items()
+    return isinstance(value, str) and OPERATORS[operator](value, text)
 
 
 def make_event(source: str, kind: str, detail: Any, resources: list[str]) -> dict[str, Any]:

@@ -35,9 +35,12 @@ from tidegate_local.durable.database import FOLDER, RECEIVERS_ARE_GONE
 from tidegate_local.durable.keeper import Keeper
 from tidegate_local.errors import LocalError
 from tidegate_local.mends import mend
+from tidegate_local.mends.notifications import events_reach_the_bus
 from tidegate_local.outages import Outages, StartResponse
 from tidegate_local.processes import follow_lifeline, inherited_listener, listen, url_of
 
+EVENTS = "AWS_ENDPOINT_URL_EVENTBRIDGE"
+"""Where the bus of this machine is, if there is one."""
 NOT_DEFINING = (
     *("Get", "List", "Describe", "Query", "Scan", "BatchGet", "TransactGet"),
     *("SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "PurgeQueue", "Publish"),
@@ -138,6 +141,8 @@ def main() -> int:
     listener = inherited_listener() or listen()
     follow_lifeline()
     mend()
+    if EVENTS in os.environ:
+        events_reach_the_bus(dict(os.environ))
     dispatcher = Dispatcher()
     keeper = None
     if folder is not None:

@@ -12,7 +12,6 @@ from tidegate.settings import fixed
 TABLES = ("lake.sim.events", "lake.sim.plain", "lake.sim.closed")
 
 
-SUBNETS = '[network]\nsubnets = ["subnet-01234567"]\nsecurity_groups = ["sg-01234567"]\n'
 NEVER = 365 * 86_400
 """Seconds; no world lasts as long. What is halted keeps its slot until a person acts."""
 
@@ -32,14 +31,11 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = ()) -> str:
     batch = "\n".join(["[route.batch]", *(f"{name} = {limits[name]}" for name in differing), ""])
     audited = f'[audit]\nevery = "{knobs.audit_every:.0f}s"\n' if knobs.audit else ""
     announced = "" if knobs.announced else '[announce]\nbus = ""\n'
-    # a job that waits makes a call a second, and needs subnets
-    shared = SUBNETS if knobs.linger else ""
     if knobs.screened:
         batch = f'audit_from = "s3-metadata-inventory"\n{batch}'
     return (
         announced
         + audited
-        + shared
         + "\n".join(
             f'[[route]]\nname = "{name}"\n{where}\nformat = "json"\ntable = "{table}"\nschema = "id bigint"\n{batch}'
             for name, where, table in [

@@ -63,6 +63,8 @@ class S3:
         self.kernel = kernel
         self.buckets: dict[str, Bucket] = {}
         self.on_put: Callable[[Version], None] = lambda version: None
+        self.on_written: Callable[[str, str], None] = lambda bucket, key: None
+        """Called with each object that a program has put."""
         self.sequencer_of: Callable[[int], str] = lambda number: f"{number:016X}"
         self.page = 1_000
         """The number of keys in a page of a listing."""
@@ -146,7 +148,9 @@ class S3:
                 raise Refusal(409, "ConditionalRequestConflict", "another conditional request is under way")
             if key in self.buckets[name].current:
                 raise Refusal(412, "PreconditionFailed", "At least one of the preconditions you specified did not hold")
-        return {"ETag": f'"{self.put(name, key, body).etag}"'}
+        etag = self.put(name, key, body).etag
+        self.on_written(name, key)
+        return {"ETag": f'"{etag}"'}
 
     def _list(self, bucket: Bucket, request: Mapping[str, Any]) -> dict[str, Any]:
         prefix, delimiter = request.get("Prefix", ""), request.get("Delimiter", "")

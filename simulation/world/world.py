@@ -3,7 +3,6 @@
 Who acts in it is above it: `simulation.world.course` has them act, and runs it.
 """
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +29,6 @@ from simulation.world.sns import Sns
 from simulation.world.sqs import Queue, Sqs
 from simulation.world.table import ModelCatalog
 from tidegate.core.records import WHOLE
-from tidegate.schedule import DECIDED_SOURCE
 
 CONFIG = configured()
 SCHEDULE = 60.0
@@ -74,7 +72,7 @@ class World(Observed):
                 "sns": self._asked_of_sns,
                 "sqs": self.sqs.answer,
                 "emr-serverless": self.emr.answer,
-                "events": self._asked_of_events,
+                "events": lambda operation, asked: self.eventbridge.answer(operation, asked),
             },
             self.plan,
         )
@@ -86,6 +84,7 @@ class World(Observed):
         self.events = self.sqs.add(Queue(kernel, "events"))
         self.eventbridge = SimulatedBus(kernel, self.events, self._deliver_event)
         self.eventbridge.on_sent = self._event_sent
+        self.s3.on_written = self._written
         from lambdas.audit.app import handler as audit
         from lambdas.dispatch.app import handler as dispatch
         from lambdas.intake.app import handler as intake
@@ -188,19 +187,15 @@ class World(Observed):
             "source": "aws.emr-serverless",
             "detail": {"jobRunId": run.id, "applicationId": "app", "state": run.state},
         }
-        for number in range(self.network.arrivals("emr state event")):
+        for number in range(self.network.arrivals("emr state event") if run.state != "SUCCESS" else 0):
             self.kernel.after(1.0 + 30.0 * number, lambda: self.tell_settle(event))
 
-    def _asked_of_events(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The account's default bus has two rules: a job's event invokes settle, any other goes to the consumer."""
-        event = asked["Entries"][0]
-        if event["Source"] != DECIDED_SOURCE:
-            return self.eventbridge.answer(operation, asked)
-        arrivals = self.network.arrivals("batch decided event")
-        told = {"source": event["Source"], "detail-type": event["DetailType"], "detail": json.loads(event["Detail"])}
-        for number in range(arrivals):
-            self.kernel.after(0.5 + 30.0 * number, lambda: self.tell_settle(told))
-        return {"Entries": [{"EventId": "e"}], "FailedEntryCount": 0}
+    def _written(self, bucket: str, key: str) -> None:
+        """S3's events of receipts invoke settle."""
+        if bucket == "work" and key.endswith("/receipt.json"):
+            event = {"source": "aws.s3", "detail-type": "Object Created", "detail": {"object": {"key": key}}}
+            for number in range(self.network.arrivals("s3 receipt event")):
+                self.kernel.after(0.5 + 30.0 * number, lambda: self.tell_settle(event))
 
     def tell_settle(self, event: Mapping[str, Any]) -> None:
         if self.rules_enabled:

@@ -87,7 +87,7 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
     "begin_attempt": lambda ledger: ledger.begin_attempt("01B", ROUTE, 1, 1),
     "record_job": lambda ledger: ledger.record_job("01B", 1, "job"),
     "shared_job": lambda ledger: ledger.shared_job(),
-    "note_shared_job": lambda ledger: ledger.note_shared_job(SharedJob("01B", 1, "job", "code", 5, 10)),
+    "note_shared_job": lambda ledger: ledger.note_shared_job(SharedJob("01B", 1, "job", "code", 5, 10, "01B")),
     "record_endings": lambda ledger: ledger.record_endings([Ending("0" * 40, BUCKET, "a", "v1", Outcome.VANISHED, "")]),
     "note_endings": lambda ledger: ledger.note_endings("01B", 1),
     "commit": lambda ledger: ledger.commit("01B", ROUTE, receipt("01B")),

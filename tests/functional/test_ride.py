@@ -20,6 +20,7 @@ from tidegate.core.seats import (
     MOST_SEATS,
     RIDER_PATIENCE,
     SMALL_BYTES,
+    TO_A_SEAT,
     Seat,
     SharedJob,
     decode_seat,
@@ -30,7 +31,7 @@ from tidegate.flows.dispatch import dispatch
 from tidegate.flows.hand_off import hand_off_sealed, start_job
 from tidegate.flows.ports import JobReport
 from tidegate.flows.seal import ensure_manifest
-from tidegate.flows.settle import settle_all
+from tidegate.flows.settle import advance_each, settle_all
 from tidegate.flows.take_along import Seats
 from tidegate.metrics import Metric
 
@@ -148,7 +149,7 @@ def test_nothing_rides_in_a_job_that_lost_a_batch(world: World):
     world.settle()
     assert world.batch(second.id).state is State.COMMITTED
     world.ledger.note_shared_job(
-        SharedJob(first.id, 1, first.job_run, "code", started_at=world.clock(), until=world.clock() + 1_000)
+        SharedJob(first.id, 1, first.job_run, "code", world.clock(), until=world.clock() + 1_000, latest=first.id)
     )
     third = world.submitted(prefix="flights/c")
     assert third.job_run == f"{third.id}/1"
@@ -366,6 +367,54 @@ def test_a_route_joins_in_only_if_its_batch_is_half_due_and_it_has_a_slot(world:
     running = {name: len(world.ledger.route(name).running) for name in configured}
     assert running == {"early": 1, "late": 1, "young": 0}
     assert len(world.jobs.started) == 1
+
+
+# ---- a job that waits
+
+
+def lands(world: World, batch: str) -> None:
+    play_publishing(world.work, batch, snapshot=int(batch[3:]) * 10)
+    assert settle_all(world.routes, world.ports) == []
+    assert world.batch(batch).state is State.COMMITTED
+
+
+def arrives(world: World, prefix: str) -> None:
+    """A notice, and what the function does that got it."""
+    for sent in pack("flights", BUCKET, uploads(1, prefix)):
+        dispatch(sent.encode(), world.ports, routes=world.routes)
+    assert advance_each(world.routes.values(), world.ports) == []
+
+
+def test_what_arrives_while_a_job_waits_is_handed_to_it_at_once(world: World):
+    world.flights = replace(world.flights, limits=replace(world.flights.limits, max_wait=600, in_flight=1))
+    first = world.submitted()
+    lands(world, first.id)
+    arrives(world, "flights/b")
+    (second,) = world.record.running
+    assert world.batch(second).job_run == first.job_run
+    arrives(world, "flights/c")  # the job is busy, so this gathers until it waits again
+    assert world.record.open_batch
+    lands(world, second)
+    assert not world.record.open_batch
+    assert world.jobs.started == [(first.id, 1, False)]
+
+
+@pytest.mark.parametrize("why", ["too late", "it has ended", "nobody knows it", "jobs take nothing along"])
+def test_what_arrives_when_no_job_waits_gathers(world: World, why: str):
+    world.flights = replace(world.flights, limits=replace(world.flights.limits, max_wait=600))
+    first = world.submitted()
+    lands(world, first.id)
+    match why:
+        case "too late":
+            world.clock.advance(world.jobs.linger - TO_A_SEAT)
+        case "it has ended":
+            world.jobs.end(first.id, 1)
+        case "nobody knows it":
+            world.jobs.runs[first.job_run] = JobReport(JobState.UNKNOWN)
+        case _:
+            world.jobs.code = ""
+    arrives(world, "flights/b")
+    assert world.record.open_batch
 
 
 # ---- the job's side

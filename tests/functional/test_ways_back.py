@@ -1,81 +1,56 @@
 """Where two ways back meet. The tables are modelled with snapshots, so that a rollback takes fences, too."""
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pytest
 
 from tests.functional.test_backfill import FOUND, LIMITS, put, run
 from tests.support.build import BUCKET, upload, uploads
-from tests.support.fakes import play_fencing, play_present, play_publishing, uploads_of
+from tests.support.snapshots import Table, TableSink
 from tests.support.world import small_world
 from tidegate.core.audit import AuditFinding, Listed
 from tidegate.core.batches import Batch, State
-from tidegate.core.errors import Rejected
-from tidegate.core.lineage import Landed
+from tidegate.core.errors import Rejected, Retryable
 from tidegate.core.manifests import batch_folder, floor_name
 from tidegate.core.notices import Entry, pack
-from tidegate.core.outcomes import Outcome
-from tidegate.core.publication import Floor, History, NotPublished, Snapshot, verdict
-from tidegate.core.receipts import Outcomes, Receipt, decode_floor, decode_outcomes, decode_receipt, encode_floor
+from tidegate.core.outcomes import Outcome, Read
+from tidegate.core.publication import Floor, NotPublished, Published, verdict
+from tidegate.core.receipts import decode_failure, decode_floor
 from tidegate.core.reconcile import TableDifference
 from tidegate.core.routes import Dataset
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
-from tidegate.flows.outcomes import brings_again
+from tidegate.flows.decide import decide_unpublished
+from tidegate.flows.fence_again import fence_again
+from tidegate.flows.publish import Attempt, run_verb
 from tidegate.flows.quarantine import EVERYTHING, quarantined
 from tidegate.flows.rebuild import rebuild
 from tidegate.flows.reconcile import Reconciled, reconcile
 from tidegate.flows.resend import Resend, Resent, release, resend_batch, resend_object
 from tidegate.flows.screen import judge_page
 from tidegate.flows.send import send
+from tidegate.flows.sink import Hopeless
 from tidegate.flows.status import status
 from tidegate.settings import DAY
 
 OLD, NEW = "lake.raw.flights", "lake.raw.flights_2"
 
 
+class Refused(Exception):
+    """A job has ended without a receipt: its reason."""
+
+
 @dataclass
-class Table:
-    """Snapshots by id: the parent, what it publishes, and the rows that a reader of it sees."""
+class Driver:
+    """One that has staged, and goes on when the test says so."""
 
-    name: str
-    at: dict[int, tuple[int | None, frozenset[str], tuple[Landed, ...]]] = field(default_factory=dict)
-    head: int = 10
+    attempt: Attempt
+    staged: int
+    floor: Floor
 
-    def __post_init__(self) -> None:
-        self.at[10] = (None, frozenset(), ())
-
-    @property
-    def rows(self) -> tuple[Landed, ...]:
-        return self.at[self.head][2]
-
-    def commit(self, rows: tuple[Landed, ...], batch: str = "") -> int:
-        new = max(self.at) + 1
-        self.at[new] = (self.head, frozenset({batch} if batch else ()), rows)
-        self.head = new
-        return new
-
-    @property
-    def line(self) -> list[int]:
-        found, each = [], self.head
-        while each is not None:
-            found.append(each)
-            each = self.at[each][0]
-        return found
-
-    @property
-    def rolled_back(self) -> set[str]:
-        """The batches that versions out of the line published."""
-        return {batch for each, (_, published, _) in self.at.items() if each not in self.line for batch in published}
-
-    @property
-    def history(self) -> History:
-        return History(self.name, tuple(Snapshot(each, self.at[each][0], self.at[each][1]) for each in self.line))
-
-
-class MayComeBack(Exception):
-    """The job has refused to stage."""
+    def publish(self) -> Published:
+        return self.attempt.publish(self.staged, self.floor)
 
 
 class Lake:
@@ -115,26 +90,41 @@ class Lake:
         assert self.world.hand_off() == 1
         return batch
 
+    def attempt(self, batch: str, ends: dict[str, tuple[Outcome, str]] | None = None) -> Attempt:
+        header = self.world.batch(batch)
+
+        def read(upload: Upload) -> Read:
+            outcome, error = (ends or {}).get(upload.key, (Outcome.COMMITTED, ""))
+            return Read(outcome, int(outcome is Outcome.COMMITTED), error)
+
+        sink = TableSink(self.tables[header.table], batch, read)
+        return Attempt(sink, self.world.work, batch, header.attempt, digest=header.manifest, floors=header.floors)
+
+    def begin(self, batch: str) -> Driver:
+        """A driver of the batch that has staged."""
+        made = self.attempt(batch)
+        found = made.look()
+        assert not isinstance(found, Published)
+        floor = made.floor()
+        return Driver(made, made.stage(), found or floor)
+
     def publish(self, batch: str, ends: dict[str, tuple[Outcome, str]] | None = None) -> str:
-        world = self.world
-        table = self.tables[world.batch(batch).table]
-        came_again = {each.upload.identity for each in uploads_of(world.work, batch) if each.again}
-        for other in table.rolled_back - {batch}:
-            if found := came_again & brings_again(other, table.history, world.work):
-                raise MayComeBack(other, found)
-        name = batch_folder(batch) + floor_name(0)
-        world.work.objects.setdefault(name, encode_floor(Floor(table.name, table.head)))
-        assert isinstance(verdict(table.history, batch, decode_floor(world.work.objects[name])), NotPublished)
-        ends = {**(ends or {}), **play_present(world.work, batch, table.rows)}
-        items = [each.upload for each in uploads_of(world.work, batch) if each.upload.key not in ends]
-        rows = tuple(Landed(*each.identity, batch, 1) for each in items)
-        snapshot = table.commit(table.rows + rows, batch)
-        play_publishing(world.work, batch, ends, snapshot=snapshot)
-        world.jobs.end(batch, world.batch(batch).attempt)
-        assert world.settle() == []
-        assert world.batch(batch).state is State.COMMITTED
+        """A job of the batch, from its begin to its end, and settling."""
+        world, made = self.world, self.attempt(batch, ends)
+        failed = run_verb(made, Attempt.ingest)
         self.sync()
+        world.jobs.end(batch, made.attempt)
+        assert world.settle() == []
+        if failed:
+            raise Refused(decode_failure(world.work.objects[made.failure_name]).reason)
+        assert world.batch(batch).state is State.COMMITTED
         return batch
+
+    def again(self, batch: str) -> str:
+        """The next attempt at a batch whose job was refused."""
+        self.world.wait()
+        assert self.world.settle() == []
+        return self.publish(batch)
 
     def land(self, ends: dict[str, tuple[Outcome, str]] | None = None) -> str:
         return self.publish(self.seal(), ends)
@@ -145,9 +135,7 @@ class Lake:
         batch = world.record.open_batch
         abort(batch, world.ports)
         assert world.settle() == []
-        table = self.tables[world.batch(batch).table]
-        world.work.objects[batch_folder(batch) + floor_name(0)] = encode_floor(Floor(table.name, table.head))
-        play_fencing(world.work, batch, table.commit(table.rows, batch))
+        assert run_verb(self.attempt(batch), Attempt.fence) == 0
         world.jobs.end(batch, world.batch(batch).attempt)
         assert world.settle() == []
         assert world.batch(batch).state is State.ABANDONED
@@ -167,7 +155,7 @@ class Lake:
         self.sync()
 
     def roll_back(self, to: int, table: str = OLD) -> None:
-        assert to in self.tables[table].line
+        assert to in self.tables[table].at
         self.tables[table].head = to
         self.sync()
 
@@ -229,20 +217,11 @@ class Fencer:
     lake: Lake
 
     def fence(self, batch: Batch, dataset: Dataset, *, owner: str) -> None:
-        work, table = self.lake.world.work, self.lake.tables[dataset.table]
-        name = batch_folder(batch.id) + "receipt.json"
-        before = decode_receipt(work.objects[name])
-        if held := [each for each in table.rows if each.batch == batch.id]:
-            raise Rejected(f"holds {len(held)} rows")
-        if before.snapshot in table.line:
-            if before.fence:
-                return
-            raise Rejected("is still in its history")
-        ended = decode_outcomes(work.objects[f"{batch_folder(batch.id)}outcomes/{before.staged}.jsonl.gz"])
-        fence = table.commit(table.rows, batch.id)
-        outcomes = Outcomes(fence, fence=True, tally=ended.tally, endings=ended.endings, manifest=ended.manifest)
-        work.put(f"{batch_folder(batch.id)}outcomes/{fence}.jsonl.gz", outcomes.encode())
-        work.put(name, Receipt.of(outcomes, batch.id, fence).encode())
+        sink = TableSink(self.lake.tables[dataset.table], batch.id, lambda upload: Read(Outcome.COMMITTED, 1))
+        try:
+            fence_again(Attempt(sink, self.lake.world.work, batch.id, 1, run="fence"))
+        except Hopeless as error:
+            raise Rejected(str(error)) from error
         self.lake.sync()
 
 
@@ -669,11 +648,11 @@ def test_some_rows_of_a_batch_without_a_floor_are_loaded_once_more(lake: Lake):
 
 def goes_on_after_a_fence(lake: Lake, first: str, last: str) -> None:
     """The job of `last` refuses until `first` is fenced; then each upload lands once."""
-    with pytest.raises(MayComeBack, match=first):
+    with pytest.raises(Refused, match=f"`tidegate resend {first}`"):
         lake.publish(last)
     assert lake.times() == {}
     lake.resend(first)
-    lake.publish(last)
+    lake.again(last)
     lake.deliver_and_land()
     assert lake.times() == ONCE
     floor = decode_floor(lake.world.work.objects[batch_folder(first) + floor_name(0)])
@@ -783,3 +762,111 @@ def test_the_same_bytes_put_again_are_a_duplicate_of_what_is_present(lake: Lake)
     assert lake.world.topic.published == []
     lake.deliver_and_land()
     assert lake.times() == ONCE
+
+
+# ---- 14. what a driver that is alive has staged, another attempt could not read
+
+
+@pytest.mark.parametrize("end", [Outcome.QUARANTINED, Outcome.VANISHED])
+@pytest.mark.parametrize("of", [1, 3])
+def test_an_upload_without_a_row_is_in_what_a_driver_has_staged_that_is_alive(lake: Lake, end: Outcome, of: int):
+    empty, files = lake.head(), uploads(of)
+    lake.arrive(files)
+    first = lake.seal()
+    alive = lake.begin(first)
+    lake.publish(first, {files[0].key: (end, "S3 refused it")})
+    lake.roll_back(empty)
+    resend_object(BUCKET, files[0].key, lake.world.ports, run="o", configured=lake.world.routes)
+    lake.deliver()
+    last = lake.seal()
+    with pytest.raises(Refused, match=f"`tidegate resend {first}`"):
+        lake.publish(last)
+    lake.resend(first)
+    lake.again(last)
+    alive.publish()
+    lake.sync()
+    lake.deliver_and_land()
+    assert lake.times() == {each.key: 1 for each in files}
+
+
+def test_a_driver_that_comes_late_leaves_the_receipt_as_it_is(lake: Lake):
+    """It published, the table was rolled back, and the next attempt found a file that it could not read."""
+    empty, files = lake.head(), uploads(2)
+    lake.arrive(files)
+    batch = lake.seal()
+    late = lake.begin(batch)
+    decided = late.publish()
+    lake.roll_back(empty)
+    lake.publish(batch, {files[0].key: (Outcome.QUARANTINED, "S3 refused it")})
+    late.attempt.end(decided)
+    assert lake.release().sent == 1
+    lake.deliver_and_land()
+    assert lake.times() == {each.key: 1 for each in files}
+
+
+# ---- 15. the fence that another batch waits for
+
+
+def test_a_rebuilt_ledger_calls_it_abandoned_and_its_resend_fences_it(lake: Lake):
+    empty = lake.head()
+    lake.arrive(uploads(3))
+    first = lake.land()
+    lake.roll_back(empty)
+    assert lake.resend(first).sent == 3
+    lake.deliver()
+    lake.lose_ledger()
+    assert lake.world.batch(first).state is State.ABANDONED
+    lake.roll_back(empty)
+    lake.deliver()
+    goes_on_after_a_fence(lake, first, lake.seal())
+
+
+def test_a_batch_that_the_ledger_has_forgotten_is_fenced_by_its_resend(lake: Lake):
+    empty = lake.head()
+    lake.arrive(uploads(3))
+    first = lake.land()
+    lake.roll_back(empty)
+    lake.forget()
+    assert lake.backfill() == {FOUND.MISSING: 3}
+    lake.deliver()
+    assert lake.world.ledger.batch(first) is None
+    goes_on_after_a_fence(lake, first, lake.seal())
+
+
+def test_a_part_that_is_missing_is_no_reason_to_do_without_a_fence(lake: Lake):
+    empty = lake.head()
+    lake.arrive(uploads(3))
+    first = lake.land()
+    lake.moved(NEW)
+    lake.backfill()
+    lake.deliver()
+    lake.moved(OLD)
+    lake.roll_back(empty)
+    for name in list(lake.world.work.names(f"{batch_folder(first)}parts/")):
+        del lake.world.work.objects[name]
+    with pytest.raises(Refused, match=f"{first}: parts/.+ is missing"):
+        lake.publish(lake.seal())
+
+
+def test_a_floor_is_written_by_no_driver_once_its_batch_is_decided(lake: Lake):
+    """It began after a person had said that the batch is not in the table, and stalled before it wrote the floor for
+    that. Meanwhile the table was rolled forward to where the batch is."""
+    start = lake.head()
+    lake.delete()
+    lake.arrive(uploads(1))
+    batch = lake.seal()
+    lake.begin(batch).publish()
+    landed = lake.head()
+    lake.roll_back(start)
+    with pytest.raises(Refused):
+        lake.publish(batch)
+    assert lake.world.batch(batch).undecided
+    decide_unpublished(batch, lake.world.ports)
+    assert lake.world.settle() == []
+    slow = lake.attempt(batch)
+    assert slow.look() is None
+    lake.roll_back(landed)
+    lake.publish(batch)
+    lake.roll_back(start)
+    with pytest.raises(Retryable, match="was decided meanwhile"):
+        slow.floor()

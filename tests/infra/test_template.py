@@ -55,6 +55,11 @@ def test_the_bucket_waits_for_the_permission_to_notify(simple):
     assert policy in simple.resources[bucket]["DependsOn"]
 
 
+def is_of_uploads(pattern) -> bool:
+    receipts = {"key": [{"suffix": "/receipt.json"}]}
+    return pattern.get("source") == ["aws.s3"] and pattern["detail"].get("object") != receipts
+
+
 def test_nothing_new_is_announced_before_intake_knows_the_route(simple, many, variant):
     """Else the old code would drop the first uploads of a route that is just being added."""
     for template in (simple, many, variant("eventbridge")):
@@ -62,7 +67,7 @@ def test_nothing_new_is_announced_before_intake_knows_the_route(simple, many, va
             each
             for each in template.resources.values()
             if "QueueConfigurations" in each.get("Properties", {}).get("NotificationConfiguration", {})
-            or each.get("Properties", {}).get("EventPattern", {}).get("source") == ["aws.s3"]
+            or is_of_uploads(each.get("Properties", {}).get("EventPattern", {}))
         ]
         assert notifying
         for each in notifying:
@@ -140,10 +145,10 @@ def notifying(template) -> dict[str, list[Any]]:
             for one in each["NotificationConfiguration"].get("QueueConfigurations", [])
         ]
         for each in template.of("AWS::S3::Bucket").values()
-        if "NotificationConfiguration" in each
+        if "NotificationConfiguration" in each and "BucketName" in each
     }
     for rule in template.of("AWS::Events::Rule").values():
-        if rule.get("EventPattern", {}).get("source") == ["aws.s3"]:
+        if is_of_uploads(rule.get("EventPattern", {})):
             found[rule["EventPattern"]["detail"]["bucket"]["name"][0]] = rule["EventPattern"]["detail"]["object"]["key"]
     return found
 
@@ -352,20 +357,29 @@ def test_queues_feed_the_functions(simple):
         }
 
 
-def test_settle_is_called_every_minute_and_when_a_job_ends(simple):
+def test_settle_is_called_every_minute_when_a_job_fails_and_when_a_batch_is_decided(simple):
     settle = simple.one("AWS::Lambda::Function", "Settle")[0]
     application = simple.one("AWS::EMRServerless::Application")[0]
-    schedule, rule = (simple.one("AWS::Events::Rule", f"Settle{name}") for name in ("Schedule", "Events"))
+    schedule, rule, decided = (
+        simple.one("AWS::Events::Rule", f"Settle{name}") for name in ("Schedule", "Events", "BatchDecided")
+    )
     assert schedule[1]["ScheduleExpression"] == "rate(1 minute)"
     assert rule[1]["EventPattern"] == {
         "source": ["aws.emr-serverless"],
         "detail-type": ["EMR Serverless Job Run State Change"],
         "detail": {
             "applicationId": [{"Fn::GetAtt": [application, "ApplicationId"]}],
-            "state": ["SUCCESS", "FAILED", "CANCELLED"],
+            "state": ["FAILED", "CANCELLED"],
         },
     }
-    for _, properties in (schedule, rule):
+    name, work = simple.one("AWS::S3::Bucket", "Work")
+    assert work["NotificationConfiguration"] == {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
+    assert decided[1]["EventPattern"] == {
+        "source": ["aws.s3"],
+        "detail-type": ["Object Created"],
+        "detail": {"bucket": {"name": [{"Ref": name}]}, "object": {"key": [{"suffix": "/receipt.json"}]}},
+    }
+    for _, properties in (schedule, rule, decided):
         assert properties["State"] == "ENABLED"
         assert [each["Arn"] for each in properties["Targets"]] == [arn(settle)]
 

@@ -186,8 +186,10 @@ def test_what_a_stack_left_can_be_imported_under_the_same_names(variant, synthes
     for logical, resource in holders(alone).items():
         assert resource.get("DependsOn", []) == []
         assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
-        same = {key: value for key, value in holders(whole)[logical]["Properties"].items() if key != NOTIFICATIONS}
-        assert resource["Properties"] == same
+        before = {**holders(whole)[logical]["Properties"]}
+        if "QueueConfigurations" in before.get(NOTIFICATIONS, {}):
+            del before[NOTIFICATIONS]  # the queue is not there yet
+        assert resource["Properties"] == before
     assert not alone.violations
 
 

@@ -168,3 +168,14 @@ def test_a_lineage_column_was_called_otherwise_at_the_floor(world: World, batch:
     assert run(attempt, "ingest") == 0
     assert world.ids() == [1, 2]
     assert endings(world, f"{batch}2") == {"in/1.json": "present"}
+
+
+def test_a_lineage_column_was_dropped_and_added_again(world: World, batch: str) -> None:
+    """The snapshot still has it under its name."""
+    uploads = files(world, 1, 2)
+    landed(world, f"{batch}1", uploads[:1])
+    world.sql("ALTER TABLE {t} DROP COLUMN _source_version")
+    world.sql("ALTER TABLE {t} ADD COLUMN _source_version string")
+    sent_again(world, f"{batch}2", uploads)
+    assert run(world.attempt(f"{batch}2", 1), "ingest") == 0
+    assert world.ids() == [1, 2]

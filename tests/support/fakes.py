@@ -209,6 +209,7 @@ class MemoryJobs:
     code: str = ""
     """What jobs run, if they take further batches along."""
     shared_for: int = 3_600
+    linger: int = 10
     busy: bool = False
     """Whether another process is starting it right now."""
 

@@ -436,7 +436,7 @@ def riding(ledger: FakeLedger) -> None:
 
 def test_status_says_in_whose_job_a_batch_rides(ledger: FakeLedger):
     riding(ledger)
-    ledger.shared = SharedJob("01GONE", 1, "j2", "code", NOW, NOW + 3_600)
+    ledger.shared = SharedJob("01GONE", 1, "j2", "code", NOW, NOW + 3_600, "01GONE")
     printed = CliRunner().invoke(main.app, ["status"], env={"COLUMNS": "200"}).stdout
     lines = [" ".join(line.split()) for line in printed.splitlines()]
     (own, ride, last) = (

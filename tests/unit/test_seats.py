@@ -33,7 +33,7 @@ from tidegate.core.seats import (
 NOW = 1_000_000
 SMALL = Batch("01A", "flights", State.SUBMITTED, NOW, objects=3, bytes=300, attempt=1, job_run="run", submitted_at=NOW)
 LARGE = replace(SMALL, id="01L", bytes=SMALL_BYTES + 1)
-JOB = SharedJob("01A", 1, "run", "code", started_at=NOW, until=NOW + 100)
+JOB = SharedJob("01A", 1, "run", "code", started_at=NOW, until=NOW + 100, latest="01A")
 TEXT = st.text(max_size=30)
 
 

@@ -520,12 +520,6 @@ def test_what_the_account_could_not_use_is_refused(section: str, where: str, com
     assert re.search(complaint, message.removeprefix(start))
 
 
-def test_a_job_lingers_only_where_it_can_tell_settling():
-    """Without subnets EventBridge is out of a job's reach: it would spend seconds on time-outs, and wait for nobody."""
-    assert parse(GOOD).linger == 0
-    assert parse(SUBNETS + GOOD).linger == 10
-
-
 @pytest.mark.parametrize(
     ("largest", "hours"), [("100MB", 8), ("100GB", 8), ("150GB", 12), ("200GB", 16), ("300GB", 17), ("5TB", 17)]
 )

@@ -111,6 +111,10 @@ class EmrServerless:
         return code_of_job(self._application.entry_point, self._application.spark_parameters)
 
     @property
+    def linger(self) -> int:
+        return self._application.linger
+
+    @property
     def shared_for(self) -> int:
         return shared_for(self._application.timeout_minutes * 60)
 

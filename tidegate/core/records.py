@@ -291,7 +291,13 @@ def decode_audit(item: Item) -> AuditRun:
 def decode_shared_job(item: Item) -> SharedJob:
     told = _readable(item)
     return SharedJob(
-        told["batch"], told["attempt"], told["job_run"], told["code"], told["started_at"], told["expires_at"]
+        told["batch"],
+        told["attempt"],
+        told["job_run"],
+        told["code"],
+        told["started_at"],
+        told["expires_at"],
+        told["latest"],
     )
 
 

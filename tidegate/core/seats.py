@@ -29,6 +29,8 @@ MOST_IN_LINE = 20
 LATEST_IN = 5 * 60
 """Seconds. If the batch that a job is at was given to it longer ago than this, the job may be stuck: nothing gets in
 line."""
+TO_A_SEAT = 4
+"""Seconds that a batch may take from its sealing to its seat, with those from a receipt to the ledger."""
 RIDER_PATIENCE = 30 * 60
 LARGE_PATIENCE = 4 * 60 * 60
 """Seconds after which a batch that rides gets a job of its own: see `patience`."""
@@ -37,7 +39,8 @@ LARGE_PATIENCE = 4 * 60 * 60
 @dataclass(frozen=True, slots=True)
 class SharedJob:
     """The job that was started last and that may take batches along: of which attempt it was the job, its run, when it
-    was started, and until when it takes batches (epoch seconds). `code` is what it runs (`flows.ports.Jobs.code`)."""
+    was started, and until when it takes batches (epoch seconds). `code` is what it runs (`flows.ports.Jobs.code`).
+    `latest` is the batch that got into it last, as far as that was noted."""
 
     batch: str
     attempt: int
@@ -45,6 +48,7 @@ class SharedJob:
     code: str
     started_at: int
     until: int
+    latest: str
 
     @property
     def seats(self) -> str:
@@ -116,6 +120,14 @@ def takes_along(job: SharedJob, code: str, *, now: int) -> bool:
     """Whether the job may still be taking batches, as far as its record tells. `code` is what a job that was started
     now would run: a job of other code might read the seat otherwise."""
     return job.code == code and now < job.until
+
+
+def waits(job: SharedJob, latest: Batch | None, code: str, *, linger: int, now: int) -> bool:
+    """Whether the job has decided all that it was given, and waits for a batch. `latest` is the batch that got into it
+    last, `linger` for how many seconds a job waits. It may have failed meanwhile: then who counts on it needs a job."""
+    if latest is None or latest.state not in (State.COMMITTED, State.ABANDONED):
+        return False
+    return takes_along(job, code, now=now) and now - latest.ended_at < linger - TO_A_SEAT
 
 
 def line_before(job: SharedJob, ahead: Sequence[Batch | None], *, now: int) -> tuple[str, ...] | None:

@@ -43,7 +43,7 @@ def fence_again(attempt: Attempt) -> Receipt:
     if held := sink.held(floor):
         raise Hopeless(
             f"table {sink.table} holds {held} of the {before.tally.rows} rows of batch {attempt.batch}. Only a batch"
-            " whose rows are all missing can be sent again: delete these, or keep them"
+            " whose rows are all missing can be fenced and sent again: delete these first"
         )
     if sink.in_line(before.snapshot):
         if before.fence:
@@ -54,7 +54,8 @@ def fence_again(attempt: Attempt) -> Receipt:
             " s3://BUCKET/PREFIX --send` sends their uploads"
         )
     decided = attempt.publish(attempt.stage_fence(_ended(attempt, before)), floor)
-    receipt = attempt.write_receipt(decided)
+    receipt = Receipt.of(attempt.outcomes_of(decided), attempt.batch, decided.snapshot)
+    attempt.work.put(attempt.folder + "receipt.json", receipt.encode())
     if not receipt.fence:
         raise Hopeless(
             f"batch {attempt.batch} is in table {sink.table} as snapshot {receipt.snapshot}, which another driver has"

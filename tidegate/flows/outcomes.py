@@ -4,9 +4,11 @@ its floors. And what follows for its uploads."""
 from collections.abc import Iterator, Mapping
 from itertools import count
 
+from tidegate.core.errors import Retryable
 from tidegate.core.manifests import batch_folder, decode_part, decode_sealed, floor_name, outcomes_name
+from tidegate.core.outcomes import NO_TALLY
 from tidegate.core.publication import Floor, History
-from tidegate.core.receipts import Outcomes, decode_floor, decode_outcomes, decode_receipt, rows_in_parts
+from tidegate.core.receipts import Outcomes, Receipt, decode_floor, decode_outcomes, decode_receipt, rows_in_parts
 from tidegate.core.reconcile import is_fenced
 from tidegate.flows.ports import Work
 
@@ -42,16 +44,29 @@ def rows_of_uploads(batch_id: str, work: Work) -> Mapping[tuple[str, str, str], 
 
 
 def brings_again(batch_id: str, history: History, work: Work) -> frozenset[tuple[str, str, str]]:
-    """The identities of those uploads of a batch that it has landed, and that a driver which is still alive could
-    publish once more in the table of `history`. None if it is fenced there; and of a batch that has not ended or was
-    given up, whose uploads are its own, or are for a person to ask about (`tidegate audit --tables`)."""
+    """The identities of the uploads of a batch that a driver which is still alive could publish once more in the table
+    of `history`. None if it is fenced there; nor of a batch that was given up and never landed, whose uploads are for a
+    person to ask about (`tidegate audit --tables`).
+
+    How they ended when it was published says nothing: another attempt may have staged what that one could not read.
+    Raises Retryable if a part is missing."""
     folder = batch_folder(batch_id)
     receipt, manifest = work.get(folder + "receipt.json"), work.get(folder + "sealed.json")
-    if not receipt or not manifest or not decode_receipt(receipt).tally.committed:
+    if not manifest or (receipt and never_landed(decode_receipt(receipt))):
         return frozenset()
     if is_fenced(history, batch_id, floors_of(batch_id, work)):
         return frozenset()
-    outcomes = published_outcomes(batch_id, work)
-    ended = {(each.bucket, each.key, each.version) for each in outcomes.endings} if outcomes else set()
-    parts = filter(None, (work.get(folder + name) for name in decode_sealed(manifest).parts))
-    return frozenset(each.upload.identity for part in parts for each in decode_part(part)) - ended
+    found: set[tuple[str, str, str]] = set()
+    for name in decode_sealed(manifest).parts:
+        part = work.get(folder + name)
+        if part is None:
+            raise Retryable(
+                f"batch {batch_id}: {name} is missing in the work bucket, so what it could bring is unknown"
+            )
+        found |= {each.upload.identity for each in decode_part(part)}
+    return frozenset(found)
+
+
+def never_landed(receipt: Receipt) -> bool:
+    """Whether the receipt is of a fence, and no row of the batch was ever published as far as that fence knew."""
+    return receipt.fence and receipt.tally == NO_TALLY

@@ -69,6 +69,11 @@ class Jobs(Protocol):
         """Seconds after its start for which a job takes further batches."""
         ...
 
+    @property
+    def linger(self) -> int:
+        """Seconds for which a job that has nothing to do waits for a further batch."""
+        ...
+
     def start(self, batch: Batch, dataset: Dataset, *, owner: str, last: bool) -> str | None:
         """The id of the run of this batch's current attempt; None if another process is starting it right now.
 

@@ -8,7 +8,7 @@
     4 write the outcomes           named by the staged snapshot: harmless   each writes its own
     5 publish, on condition        the next attempt finds it at step 1      the table accepts one of them
     6 land the rejected rows       the next attempt does (flows.rejected)   their table accepts one of them
-    7 write the receipt            settling reads it                        both write the table's decision
+    7 write the receipt            settling reads it                        the first one stays
     8 drop the staged branches     a later batch drops them in 30 days      a twin's may go too: it has lost
 
 Step 1 comes before all other steps that can fail: a published batch must not halt because a column was renamed since.
@@ -43,6 +43,7 @@ from tidegate.core.receipts import (
     decode_failure,
     decode_floor,
     decode_outcomes,
+    decode_receipt,
     encode_floor,
     reads_carefully,
 )
@@ -186,6 +187,9 @@ class Attempt:
         missing = [number for number in range(self.floors + 1) if self.known_floor(number) is None]
         if missing:
             body = encode_floor(self.sink.position())
+            # it began before the batch was decided, and this floor might be above what was published
+            if self.floors and self.work.get(self.folder + "receipt.json"):
+                raise Retryable(f"batch {self.batch} was decided meanwhile, and this attempt has staged nothing")
             for number in missing:
                 self.work.put_if_absent(self.folder + floor_name(number), body)
         known = self.known_floor(self.floors)
@@ -302,8 +306,8 @@ class Attempt:
     def _require_fences(
         self, absent: Mapping[tuple[str, str, str], Upload], history: History, taken: Collection[str]
     ) -> None:
-        """Raises Retryable if another batch, which had landed one of these before the table was rolled back past it,
-        has no fence: a driver of it that is still alive could publish it beside this batch.
+        """Raises Retryable if another batch, which had one of these before the table was rolled back past it, has no
+        fence: a driver of it that is still alive could publish it beside this batch.
 
         Such a batch is known by its snapshot, which a rollback has `taken` from the history: once that has expired, a
         driver must have outlived it. It costs at most six requests for each batch that a rollback took."""
@@ -311,8 +315,8 @@ class Attempt:
             if found := absent.keys() & brings_again(batch, history, self.work):
                 raise Retryable(
                     f"batch {self.batch}: {counted(len(found), 'upload')} came again, e.g. {absent[min(found)]}. Batch"
-                    f" {batch} had landed this before table {self.sink.table} was rolled back, and is not fenced there:"
-                    f" `tidegate resend {batch}` does that"
+                    f" {batch} had it before table {self.sink.table} was rolled back past that batch, and is not fenced"
+                    f" there: `tidegate resend {batch}` does that"
                 )
 
     def _failures(self) -> Iterator[Failure | None]:
@@ -368,10 +372,13 @@ class Attempt:
     # ---- the receipt
 
     def write_receipt(self, decided: Published, known: Outcomes | None = None) -> Receipt:
-        """Write the table's decision, whichever driver published. To overwrite it writes the same bytes."""
+        """Write the table's decision, whichever driver published. The first receipt stays: a driver that comes late may
+        tell of a snapshot that a rollback has taken since. Returns the one that is there."""
         outcomes = known or self.outcomes_of(decided)
         receipt = Receipt.of(outcomes, self.batch, decided.snapshot)
-        self.work.put(self.folder + "receipt.json", receipt.encode())
+        name = self.folder + "receipt.json"
+        if not self.work.put_if_absent(name, receipt.encode()) and (there := self.work.get(name)):
+            return decode_receipt(there)
         return receipt
 
     def outcomes_of(self, decided: Published) -> Outcomes:

@@ -57,6 +57,7 @@ from tidegate.core.routes import Route, route_of
 from tidegate.core.uploads import Upload
 from tidegate.flows.drop_quarantined import corrected
 from tidegate.flows.hand_off import dataset_of
+from tidegate.flows.outcomes import never_landed
 from tidegate.flows.ports import Fencer, Ports
 from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.send import send
@@ -99,25 +100,32 @@ def resend_batch(
 ) -> Resend:
     """Send the uploads of a batch that has ended again, part by part. `run` is a new id for this command.
 
-    Of a committed one a job proves first that it has no row in its table, and never will. Raises Rejected if the job
-    finds that its rows are there, or were deleted and not rolled back; Retryable if the job failed."""
-    batch = ports.ledger.batch(batch_id)
+    Of one that had landed a job proves first that it has no row in its table, and never will. That is done, too, if a
+    rebuilt ledger calls it abandoned, or the ledger has forgotten it: others may wait for its fence. Raises Rejected if
+    the job finds that its rows are there, or were deleted and not rolled back; Retryable if the job failed."""
+    folder = batch_folder(batch_id)
+    manifest, receipt = ports.work.get(folder + "sealed.json"), ports.work.get(folder + "receipt.json")
+    had_landed = receipt is not None and not never_landed(decode_receipt(receipt))
+    known = ports.ledger.batch(batch_id)
+    batch = known
+    if batch is None and manifest and had_landed:
+        sealed = decode_sealed(manifest)
+        batch = Batch(batch_id, sealed.route, State.COMMITTED, 0, table=sealed.table)
     if batch is None:
         return Resend(Resent.NO_SUCH_BATCH)
     if batch.state not in (State.ABANDONED, State.COMMITTED):
         return Resend(Resent.NOT_ENDED)
-    landed, folder = batch.state is State.COMMITTED, batch_folder(batch_id)
-    manifest = ports.work.get(folder + "sealed.json")
     if manifest is None:
         return Resend(Resent.MISSING)
+    landed = batch.state is State.COMMITTED
     # also if nothing is left: the table may have been rolled back past the fence since, and only this fences it again
     table = ""
-    if landed:
+    if landed or had_landed:
         route = ports.ledger.known_route(batch.route)
         if route is None:
             return Resend(Resent.NO_ROUTE)
-        _let_go(batch, route, ports, fencer)
-        table = route.dataset.table
+        _let_go(batch, route, ports, fencer, note=landed and known is not None)
+        table = route.dataset.table if landed else ""
     sent = elsewhere = expired = 0
     for name in decode_sealed(manifest).parts:
         part = ports.work.get(folder + name)
@@ -128,18 +136,18 @@ def resend_batch(
         sent, expired = sent + entries, expired + forgotten
         elsewhere += len(owned) - entries - forgotten
         on_sent(sent)
-    if landed:
+    if landed and known is not None:
         ports.ledger.note_removed(batch_id, sent=True)
     return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, elsewhere, expired)
 
 
-def _let_go(batch: Batch, route: Route, ports: Ports, fencer: Fencer) -> None:
-    """Fence a committed batch, and note that its rows are gone."""
+def _let_go(batch: Batch, route: Route, ports: Ports, fencer: Fencer, *, note: bool) -> None:
+    """Fence a batch that had landed, and note that its rows are gone, if the ledger has it as committed."""
     fencer.fence(batch, dataset_of(batch, route), owner=route.owner)
     body = ports.work.get(batch_folder(batch.id) + "receipt.json")
     if body is None or not decode_receipt(body).fence:
         raise Retryable(f"batch {batch.id}: the job has ended, and its receipt names no fence. Nothing was sent")
-    if not ports.ledger.note_removed(batch.id):
+    if note and not ports.ledger.note_removed(batch.id):
         raise Retryable(f"batch {batch.id} changed while it was fenced. Nothing was sent: run this again")
 
 

@@ -9,16 +9,22 @@ step                                if the process dies right after it    if a t
 3 write the batch into a seat       settling finds an attempt without a   the batch has two seats, or a seat and a job:
                                     job and gives it a seat again, or a   decision 3 lets one publish
                                     job
-4 hand-off records the job run      done
+4 note that it got in last          the job seems to wait while it works  the note names either of two batches
+5 hand-off records the job run      done
 
 A seat is written by one process only: two batches cannot get one seat, and a batch cannot get one that the job has
 closed. If the job dies, the attempts of all batches in its seats have ended without a receipt, and each has its next
 attempt in a job of its own. If the job hangs, those in it do not wait for ever (`core.seats.patience`), and no other
 gets in (`core.seats.line_before`).
 
+A job that waits is a reason to seal what gathers, however short a time it has gathered (`a_job_waits`): it costs
+nothing more, and its rows are there in seconds.
+
 Nothing here is needed for correctness: which job reads a batch, and how many do, is the table's to decide. So trouble
 with any step means that the batch gets a job of its own.
 """
+
+from dataclasses import replace
 
 from tidegate.core.batches import Batch, JobState
 from tidegate.core.errors import Rejected, TidegateError
@@ -32,6 +38,7 @@ from tidegate.core.seats import (
     may_ride,
     seat_name,
     takes_along,
+    waits,
 )
 from tidegate.flows.ports import Ports
 
@@ -67,8 +74,20 @@ def _ride(batch: Batch, dataset: str, code: str, ports: Ports, *, owner: str) ->
     if line is None or (line and not small):
         return None
     new = Seat(batch.id, batch.manifest, False, dataset, owner, small, line)
-    # not written: the job has closed, or another batch was faster
-    return job.job_run if ports.work.put_if_absent(seat_name(job.seats, taken + 1), new.encode()) else None
+    if not ports.work.put_if_absent(seat_name(job.seats, taken + 1), new.encode()):
+        return None  # the job has closed, or another batch was faster
+    ports.ledger.note_shared_job(replace(job, latest=batch.id))
+    return job.job_run
+
+
+def a_job_waits(ports: Ports) -> bool:
+    """Whether a job that takes batches along has nothing to do. It costs two reads of the ledger, and if that says so a
+    question to the service: the ledger may have heard late of the batch that the job decided last."""
+    job = ports.ledger.shared_job() if ports.jobs.code else None
+    latest = ports.ledger.batch(job.latest) if job else None
+    if job is None or not waits(job, latest, ports.jobs.code, linger=ports.jobs.linger, now=ports.clock()):
+        return False
+    return ports.jobs.report(job.job_run).state is JobState.ACTIVE
 
 
 def share(batch: Batch, job_run: str, ports: Ports, *, last: bool) -> None:
@@ -76,7 +95,13 @@ def share(batch: Batch, job_run: str, ports: Ports, *, last: bool) -> None:
     if ports.jobs.code and may_ride(batch, last=last):
         now = ports.clock()
         job = SharedJob(
-            batch.id, batch.attempt, job_run, ports.jobs.code, started_at=now, until=now + ports.jobs.shared_for
+            batch.id,
+            batch.attempt,
+            job_run,
+            ports.jobs.code,
+            started_at=now,
+            until=now + ports.jobs.shared_for,
+            latest=batch.id,
         )
         ports.ledger.note_shared_job(job)
 

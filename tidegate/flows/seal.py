@@ -22,9 +22,9 @@ class FilesDiffer(OutcomeUnknown):
     this is its reason."""
 
 
-def seal_if_due(route: Route, ports: Ports, *, next_look: int, early: bool = False) -> bool:
-    """Seal the route's open batch if it is full, or old and a job could start. True if this call did it. `early`: half
-    of `max_wait` is enough.
+def seal_if_due(route: Route, ports: Ports, *, next_look: int, share: float = 1) -> bool:
+    """Seal the route's open batch if it is full, or old and a job could start. True if this call did it. This `share`
+    of `max_wait` is old enough.
 
     `next_look` is the time in seconds until the next check of a batch that is left open now. The schedule passes
     `SCHEDULE`. Callers in between pass 0, because the schedule checks in time.
@@ -34,7 +34,7 @@ def seal_if_due(route: Route, ports: Ports, *, next_look: int, early: bool = Fal
     if batch is None:
         return False
     slot_free = not record.paused and len(record.running) + _waiting(record, route, ports) < route.limits.in_flight
-    limits = replace(route.limits, max_wait=route.limits.max_wait // 2) if early else route.limits
+    limits = replace(route.limits, max_wait=int(route.limits.max_wait * share))
     if not is_due(batch, limits, now=ports.clock(), slot_free=slot_free, next_look=next_look):
         return False
     return seal(route, batch.id, ports)

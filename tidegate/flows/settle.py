@@ -37,6 +37,7 @@ from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
 from tidegate.flows.missing import known_parts
 from tidegate.flows.ports import JobReport, Ports
 from tidegate.flows.quarantine_age import look_for_oldest
+from tidegate.flows.ride import a_job_waits
 from tidegate.flows.seal import ensure_manifest, halted, seal_if_due
 from tidegate.flows.send import send
 from tidegate.flows.status import standing
@@ -118,18 +119,19 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
 
 
 def join_in(routes: Iterable[Route], ports: Ports) -> None:
-    """Seal the batches that are half due, if a job was just started that takes batches along: they need no job of their
-    own then. So routes that wait equally long are soon due together, and share each job.
+    """Seal what gathers, if a job waits for a batch; or those batches that are half due, if a job was just started that
+    takes batches along. They need no job of their own then. So routes that wait equally long are soon due together, and
+    share each job.
 
-    Each of them is sealed and handed off as any other. It costs one read, and two for each route that gathers while a
-    job is that young.
+    Each of them is sealed and handed off as any other. It costs two reads, and two for each route that gathers while a
+    job waits, or is that young.
     """
     code, now = ports.jobs.code, ports.clock()
     job = ports.ledger.shared_job() if code else None
-    if job is None or not takes_along(job, code, now=now) or now - job.started_at >= SCHEDULE:
-        return
-    for route in routes:
-        if seal_if_due(route, ports, next_look=SCHEDULE, early=True):
+    young = job is not None and takes_along(job, code, now=now) and now - job.started_at < SCHEDULE
+    share = 0.0 if a_job_waits(ports) else 0.5 if young else 1.0
+    for route in routes if share < 1 else ():
+        if seal_if_due(route, ports, next_look=SCHEDULE, share=share):
             hand_off_sealed(route, ports, patient=False)
 
 
@@ -201,23 +203,28 @@ def _trouble(what: str, error: Exception) -> TidegateError:
     return error if isinstance(error, TidegateError) else OutcomeUnknown(f"{what}: {type(error).__name__}: {error}")
 
 
-def advance(route: Route, ports: Ports, *, next_look: int) -> None:
+def advance(route: Route, ports: Ports, *, next_look: int, share: float = 1) -> None:
     """Seal the open batch if it is due, and hand off all sealed batches, also those that a dead process sealed.
 
-    `next_look` as in `seal_if_due`.
+    `next_look` and `share` as in `seal_if_due`.
     """
-    seal_if_due(route, ports, next_look=next_look)
+    seal_if_due(route, ports, next_look=next_look, share=share)
     # a batch that halted over its manifest is tried again by the schedule only: adding it up takes seconds
     hand_off_sealed(route, ports, patient=next_look == SCHEDULE)
 
 
 def advance_each(routes: Iterable[Route], ports: Ports) -> list[Exception]:
-    """Seal and hand off for routes whose notices were dispatched. Returns the errors. The notices are registered, and
-    the schedule hands them off, so none of them is given back."""
+    """Seal and hand off for routes whose notices were dispatched: at once, if a job waits for a batch. Returns the
+    errors. The notices are registered, and the schedule hands them off, so none of them is given back."""
     troubles: list[Exception] = []
+    share = 1.0
+    try:
+        share = 0.0 if a_job_waits(ports) else share
+    except Exception as error:
+        troubles.append(error)
     for route in routes:
         try:
-            advance(route, ports, next_look=0)
+            advance(route, ports, next_look=0, share=share)
         except Exception as error:
             troubles.append(error)
             ports.measure(Metric.HAND_OFFS_FAILED, 1, route.name)

@@ -158,9 +158,8 @@ class Settings(Section):
 
     @property
     def linger(self) -> int:
-        """Seconds for which a job waits for a further batch; 0 if it takes none: a job without subnets cannot tell
-        settling over EventBridge that its batch is decided."""
-        return fixed.LINGER if self.network.subnets else 0
+        """Seconds for which a job waits for a further batch; 0 if it takes none."""
+        return fixed.LINGER
 
     @property
     def job_timeout(self) -> int:

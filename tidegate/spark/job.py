@@ -10,8 +10,6 @@ from collections.abc import Callable
 import boto3
 from pyspark.sql import SparkSession
 
-from tidegate.aws.clients import HURRIED
-from tidegate.aws.decided import tell_decided
 from tidegate.aws.work import S3Work
 from tidegate.core.receipts import Receipt
 from tidegate.core.routes import Dataset, decode_dataset
@@ -126,18 +124,13 @@ def _take_along(
 ) -> int:
     """Attempt further batches, until none comes for a while. After a failure no new one is taken, because its cause may
     be in this process; those that are in line are attempted."""
-    events = boto3.client("events", config=HURRIED)
     folder = seats_folder(own.batch, own.attempt)
     until = began + arguments.shared_for
     seats = Seats(own.work, folder, arguments.linger, now=time.time, sleep=time.sleep, until=until)
     code = 0
-    if healthy:
-        tell_decided(events, arguments.work, own.batch)
     while seat := seats.next(more=healthy):
         owner = seat.landing_owner or arguments.account
         attempt = attempt_at(seat.batch, 1, decode_dataset(seat.dataset), seat.digest, owner, seat.last)
         failed = run(attempt, "ingest")
         code, healthy = max(code, failed), healthy and not failed
-        if not failed:
-            tell_decided(events, arguments.work, seat.batch)
     return code

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import queue
 import signal
 import sys
 import threading
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_local import toolchain
+from tidegate_local.announcer import Announcer
 from tidegate_local.emr.api import routes
 from tidegate_local.emr.runs import iso
 from tidegate_local.emr.service import EmulatedEmr
@@ -24,39 +23,9 @@ from tidegate_local.environment import client
 from tidegate_local.processes import follow_lifeline, inherited_listener, listen, url_of
 
 if TYPE_CHECKING:
-    from types_boto3_events import EventBridgeClient
+    pass
 
 CONCURRENT_JOBS = 2
-
-
-class Announcer:
-    """Tells the event bus what happened, in order; best effort, as on AWS."""
-
-    def __init__(self, events: EventBridgeClient) -> None:
-        self.events = events
-        self.queue: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def publish(self, detail: dict[str, Any]) -> None:
-        _log(f"job run {detail['jobRunId']} is {detail['state']}")
-        self.queue.put(detail)
-
-    def _run(self) -> None:
-        while True:
-            detail = self.queue.get()
-            try:
-                self.events.put_events(
-                    Entries=[
-                        {
-                            "Source": "aws.emr-serverless",
-                            "DetailType": "EMR Serverless Job Run State Change",
-                            "Detail": json.dumps(detail),
-                            "Resources": [detail["arn"]],
-                        }
-                    ]
-                )
-            except Exception as error:
-                _log(f"an event was lost: {type(error).__name__}: {error}")
 
 
 def _log(message: str) -> None:
@@ -82,8 +51,13 @@ def main() -> int:
         scratch_name=f"tmp-{os.getpid()}",
     )
     machine.warehouse.mkdir(parents=True, exist_ok=True)
-    announcer = Announcer(client("events", environment))
-    service = EmulatedEmr(machine, announcer.publish, CONCURRENT_JOBS)
+    announcer = Announcer(client("events", environment), _log)
+
+    def publish(detail: dict[str, Any]) -> None:
+        _log(f"job run {detail['jobRunId']} is {detail['state']}")
+        announcer.publish("aws.emr-serverless", "EMR Serverless Job Run State Change", detail, detail["arn"])
+
+    service = EmulatedEmr(machine, publish, CONCURRENT_JOBS)
     endpoint = Endpoint(listener, routes(service))
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())

@@ -25,7 +25,10 @@ def bucket(loading: Loading, logical: str, properties: Properties) -> Created:
     elif loading.s3.get_bucket_versioning(Bucket=name).get("Status") == "Enabled":
         # versions that are there stay (https://docs.aws.amazon.com/AmazonS3/latest/userguide/Versioning.html)
         loading.s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Suspended"})
-    for each in _to_queues(logical, properties.pop("NotificationConfiguration", {})):
+    told = properties.pop("NotificationConfiguration", {})
+    if told.get("EventBridgeConfiguration", {}).get("EventBridgeEnabled") is True:
+        loading.on_the_bus.add(name)
+    for each in _to_queues(logical, told):
         rules = each.get("Filter", {}).get("S3Key", {}).get("Rules", [])
         notify(loading, name, each["Queue"], each["Event"], rules)
     return Created(name, {"Arn": f"arn:aws:s3:::{name}"})
@@ -72,15 +75,16 @@ def put_notifications(loading: Loading) -> None:
             {"Id": ours + hashlib.sha256(json.dumps(each, sort_keys=True).encode()).hexdigest()[:16], **each}
             for each in loading.notifications.get(bucket, [])
         ]
-        if {each["Id"] for each in wanted} != {each["Id"] for each in before}:
-            told = {**found, **({"QueueConfigurations": wanted} if wanted else {})}
+        bus: dict[str, Any] = {"EventBridgeConfiguration": {}} if bucket in loading.on_the_bus else {}
+        if {each["Id"] for each in wanted} != {each["Id"] for each in before} or not bus.items() <= found.items():
+            told = {**found, **({"QueueConfigurations": wanted} if wanted else {}), **bus}
             loading.s3.put_bucket_notification_configuration(
                 Bucket=bucket, NotificationConfiguration=cast("NotificationConfigurationTypeDef", told)
             )
 
 
 def _to_queues(logical: str, configuration: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Those that go to a queue. S3's events are told by the rule that takes them (`rules.uploads`)."""
+    """Those that go to a queue."""
     for kind in configuration:
         if kind not in ("QueueConfigurations", "EventBridgeConfiguration"):
             raise LocalError(f"bucket {logical} notifies by {kind}; the local stack sends to queues only")

@@ -79,6 +79,8 @@ class Loading:
         self.notes: list[str] = []
         self.notifications: dict[str, list[dict[str, Any]]] = {}
         """What this template has each bucket notify."""
+        self.on_the_bus: set[str] = set()
+        """The buckets whose events go to EventBridge."""
         self.folders: dict[tuple[str, str], Path] = {}
         self.resolver = Resolver(self.ref, self.attribute)
 

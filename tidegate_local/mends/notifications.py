@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote_plus
 
 from moto.s3 import notifications
 from moto.s3.models import Notification, S3Backend
 
+from tidegate_local.announcer import Announcer
+from tidegate_local.environment import client
 from tidegate_local.mends.patching import patch
 
 _UNENCODED = "/!-_.*'()"
@@ -87,3 +89,16 @@ def _amend(change: Callable[[dict[str, Any], Any, Any], None]) -> None:
         return event
 
     notifications._get_s3_event = amended
+
+
+def events_reach_the_bus(environment: Mapping[str, str]) -> None:
+    """A bucket with EventBridge on tells of each object that was created
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html). moto tells its own EventBridge; here the bus
+    of this machine is told."""
+    announcer = Announcer(client("events", environment), lambda said: print(said, flush=True))
+
+    def tell(account: str, bucket: Any, event_name: str, key: Any) -> None:
+        named = {"bucket": {"name": bucket.name}, "object": {"key": key.name, "size": key.size}}
+        announcer.publish("aws.s3", notifications._detail_type(event_name), named, bucket.arn)
+
+    patch(notifications, _send_event_bridge_message=tell)

@@ -74,6 +74,7 @@ def note_shared_job(job: SharedJob) -> Transition:
         "code": job.code,
         "started_at": job.started_at,
         "expires_at": job.until,
+        "latest": job.latest,
     }
     return single(f"note that job {job.job_run} takes batches along", Write(SHARED_JOB, Put(item)))
 

@@ -185,10 +185,16 @@ class IcebergTable:
         return int(rows.where(condition(rows)).count())
 
     def _called_at(self, snapshot: int, *columns: str) -> list[str]:
-        """What today's columns of these names were called in this snapshot: "" for one that was not there."""
+        """What today's columns of these names were called in this snapshot; one that was dropped and added again since
+        counts as the one before. "" for one that was not there."""
         table = self._load()
         then = self._jvm.org.apache.iceberg.util.SnapshotUtil.schemaFor(table, snapshot)
-        return [str(then.findColumnName(table.schema().findField(each).fieldId()) or "") for each in columns]
+        found = []
+        for name in columns:
+            today = table.schema().findField(name)
+            called = then.findColumnName(today.fieldId()) if today is not None else None
+            found.append(str(called or (name if then.findField(name) is not None else "")))
+        return found
 
     def _at(self, snapshot: int, columns: Mapping[str, str]) -> DataFrame:
         """These columns of the snapshot, by the names that they have today. Iceberg binds a condition to today's
