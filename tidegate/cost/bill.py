@@ -38,7 +38,7 @@ CLAIM_BYTES, CLAIM_DAYS = 300, 60
 CALL_SECONDS = 0.01
 """Assumed: the duration of a call to AWS. A function does little but wait for such calls."""
 JOB_SECONDS = 120.0
-"""Assumed: how long Spark keeps the workers of a small job, besides the driver's calls to AWS."""
+"""Assumed: how long Spark keeps the workers of a small job, with the seconds for which it waits for another batch."""
 JOB_STARTS_AFTER = 40.0
 """Assumed: seconds from StartJobRun to the driver, which nobody pays for."""
 LEAST_BILLED = 60.0
@@ -128,7 +128,7 @@ def batches_a_day(traffic: DailyTraffic, gathering: Gathering) -> float:
 
 
 def job_seconds(uploads: float, size: float) -> float:
-    """How long a job of so many uploads keeps its workers. It waits for no further batch: without subnets none does."""
+    """How long a job of so many uploads keeps its workers, if no further batch follows."""
     return max(LEAST_BILLED, JOB_SECONDS + uploads * (FILE_SECONDS + size / CORE_BYTES) / EXECUTOR_VCPU)
 
 
