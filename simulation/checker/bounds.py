@@ -54,9 +54,13 @@ def _slots(world: World) -> Iterator[str]:
 
 def _open(world: World) -> Iterator[str]:
     """A batch gathers for a day at most, plus the time to the next run of the schedule, even behind a halted one."""
-    for _, item in world.dynamodb.items.on("b#"):
-        gathered = item.get("sealed_at", 0) - item["opened_at"]
-        # one that was opened by somebody who died then may be empty until the notice comes again, as a dead letter late
+    joined: dict[str, int] = {}
+    for _, item in world.dynamodb.items.on("n#"):
+        if batch := item.get("batch"):
+            joined[batch] = min(item["decided_at"], joined.get(batch, item["decided_at"]))
+    for (_, pk, _), item in world.dynamodb.items.on("b#"):
+        # one that was opened by somebody who died then may be empty for days
+        gathered = item.get("sealed_at", 0) - joined.get(pk[2:], item["opened_at"])
         if gathered > LONGEST_OPEN and not world.knobs.horizon and not world.happened[MOVED_BACK]:
             yield f"open: {item['pk']} gathered for {gathered} s"
 
