@@ -141,7 +141,7 @@ def main() -> int:
     listener = inherited_listener() or listen()
     follow_lifeline()
     mend()
-    if EVENTS in os.environ:
+    if os.environ.get(EVENTS):
         events_reach_the_bus(dict(os.environ))
     dispatcher = Dispatcher()
     keeper = None
