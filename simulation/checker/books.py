@@ -79,16 +79,19 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
         yield f"it is {item['state']}, and what is in the table is {'a fence' if fence else 'its rows'}"
     left = dict(world.left_in(f"batches/{batch}/"))
     receipt = json.loads(left.get(f"batches/{batch}/receipt.json", b"{}"))
+    # after a rollback a driver that was alive published it once more: the first receipt stays, and the record
+    rolled_back = _rolled_back(world, table, batch)
+    if receipt and receipt["snapshot"] in rolled_back:
+        staged = receipt["staged"]
     outcomes = left.get(f"batches/{batch}/outcomes/{staged}.jsonl.gz", b"").decode().splitlines()
     if not outcomes or not receipt:
         yield f"it is published as {stored.snapshot.id}, and its receipt or the outcomes of {staged} are missing"
         return
     # if a person decided, the published snapshot is not known any more: the staged one takes its place
-    known = {stored.snapshot.id} | ({staged} if world.decided.get(batch) else set())
+    known = {stored.snapshot.id} | rolled_back | ({staged} if world.decided.get(batch) else set())
     if receipt["snapshot"] not in known or receipt["staged"] != staged or receipt["fence"] is not fence:
         yield f"its receipt is {receipt}, the table has it as {stored.snapshot.id} of {staged}"
-    # after a rollback a driver that was alive published it once more: its record stays what it ended as
-    if item["snapshot"] not in known | _rolled_back(world, table, batch):
+    if item["snapshot"] not in known:
         yield f"it is recorded as {item['snapshot']}, the table has it as {stored.snapshot.id}"
     if fence:
         yield from _claims(world, batch, dict.fromkeys(map(_place, world.manifest_of(batch)), "abandoned"))

@@ -399,7 +399,9 @@ def test_what_arrives_while_a_job_waits_is_handed_to_it_at_once(world: World):
     assert world.jobs.started == [(first.id, 1, False)]
 
 
-@pytest.mark.parametrize("why", ["too late", "it has ended", "nobody knows it", "jobs take nothing along"])
+@pytest.mark.parametrize(
+    "why", ["too late", "it has ended", "it has closed", "nobody knows it", "jobs take nothing along"]
+)
 def test_what_arrives_when_no_job_waits_gathers(world: World, why: str):
     world.flights = replace(world.flights, limits=replace(world.flights.limits, max_wait=600))
     first = world.submitted()
@@ -409,6 +411,8 @@ def test_what_arrives_when_no_job_waits_gathers(world: World, why: str):
             world.clock.advance(world.jobs.linger - TO_A_SEAT)
         case "it has ended":
             world.jobs.end(first.id, 1)
+        case "it has closed":
+            world.work.put(seat_name(seats_folder(first.id, 1), 1), CLOSED)
         case "nobody knows it":
             world.jobs.runs[first.job_run] = JobReport(JobState.UNKNOWN)
         case _:

@@ -17,7 +17,7 @@ part of step 5, and of each try of its commit. Nothing is deleted before the tab
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -34,8 +34,7 @@ from tidegate.core.manifests import (
     outcomes_name,
 )
 from tidegate.core.outcomes import NO_TALLY, ROWS_OF, Outcome, Read
-from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, Verdict, verdict
-from tidegate.core.quantities import counted
+from tidegate.core.publication import Floor, NotPublished, Published, Unprovable, Verdict, verdict
 from tidegate.core.receipts import (
     Failure,
     Outcomes,
@@ -49,7 +48,7 @@ from tidegate.core.receipts import (
 )
 from tidegate.core.uploads import Upload
 from tidegate.flows.accounting import accounted, judge_refused, outcomes_of_staged
-from tidegate.flows.outcomes import brings_again
+from tidegate.flows.came_again import look_for
 from tidegate.flows.ports import Work
 from tidegate.flows.rejected import land_rejected
 from tidegate.flows.sink import Hopeless, PublishTarget, ReaderDied, RejectedUndecided, Sink, Undecided
@@ -279,10 +278,11 @@ class Attempt:
         What came again is looked for first: a rollback may have brought its rows back since it was sent, or the route
         may have got its former table back. The condition demands the version that was looked at. So whoever brings the
         rows there after that has done it by taking that version away, or is a driver of a batch without a fence
-        (`_require_fences`).
+        (`flows.came_again`).
         """
         items = self.manifest()
-        there = self._look_for([item.upload for item in items if item.again])
+        again = [item.upload for item in items if item.again]
+        self.seen, there = look_for(again, self.sink, self.work, batch=self.batch) if again else (None, {})
         absent = [item for item in items if item.upload.identity not in there]
         staged = self.sink.stage(absent, careful=reads_carefully(self._failures(), last=self.last))
         read = accounted(self.batch, absent, staged)
@@ -292,32 +292,6 @@ class Attempt:
         outcomes = outcomes_of_staged(self.batch, ended, staged, self.digest)
         self.work.put(outcomes_name(self.folder, staged.id), outcomes.encode())
         return staged.id
-
-    def _look_for(self, again: Sequence[Upload]) -> Mapping[tuple[str, str, str], str]:
-        """Those that have rows in the table now, each with the batch of these."""
-        if not again:
-            return {}
-        history, taken = self.sink.rolled_back()
-        self.seen = history.ancestors[0].id
-        there = self.sink.present(again, self.seen)
-        self._require_fences({each.identity: each for each in again if each.identity not in there}, history, taken)
-        return there
-
-    def _require_fences(
-        self, absent: Mapping[tuple[str, str, str], Upload], history: History, taken: Collection[str]
-    ) -> None:
-        """Raises Retryable if another batch, which had one of these before the table was rolled back past it, has no
-        fence: a driver of it that is still alive could publish it beside this batch.
-
-        Such a batch is known by its snapshot, which a rollback has `taken` from the history: once that has expired, a
-        driver must have outlived it. It costs at most six requests for each batch that a rollback took."""
-        for batch in sorted({*taken} - {self.batch}) if absent else ():
-            if found := absent.keys() & brings_again(batch, history, self.work):
-                raise Retryable(
-                    f"batch {self.batch}: {counted(len(found), 'upload')} came again, e.g. {absent[min(found)]}. Batch"
-                    f" {batch} had it before table {self.sink.table} was rolled back past that batch, and is not fenced"
-                    f" there: `tidegate resend {batch}` does that"
-                )
 
     def _failures(self) -> Iterator[Failure | None]:
         """The reports of the attempts before this one: of the latest, since a person may resume a batch for ever."""

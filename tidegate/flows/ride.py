@@ -82,12 +82,16 @@ def _ride(batch: Batch, dataset: str, code: str, ports: Ports, *, owner: str) ->
 
 def a_job_waits(ports: Ports) -> bool:
     """Whether a job that takes batches along has nothing to do. It costs two reads of the ledger, and if that says so a
-    question to the service: the ledger may have heard late of the batch that the job decided last."""
+    question to the service and two reads of the seats: the ledger may have heard late of what was decided last."""
     job = ports.ledger.shared_job() if ports.jobs.code else None
     latest = ports.ledger.batch(job.latest) if job else None
     if job is None or not waits(job, latest, ports.jobs.code, linger=ports.jobs.linger, now=ports.clock()):
         return False
-    return ports.jobs.report(job.job_run).state is JobState.ACTIVE
+    if ports.jobs.report(job.job_run).state is not JobState.ACTIVE:
+        return False
+    taken = sum(1 for _ in ports.work.names(job.seats))
+    # it stays active for a while after it has closed, and then a batch that is sealed early would need a job of its own
+    return taken < MOST_SEATS and (not taken or _read(seat_name(job.seats, taken), ports) is not None)
 
 
 def share(batch: Batch, job_run: str, ports: Ports, *, last: bool) -> None:

@@ -235,7 +235,7 @@ BUGS = (
         (replaced(CLAIM, _taken_over_at_once),),
         "again_in_company",
         (
-            Strike("platform emr state event", Kind.DROP),
+            Strike("platform s3 receipt event", Kind.DROP),
             Strike("dispatch s3.PutObject parts", Kind.PAUSE, 2),
             Strike("dispatch s3.PutObject parts", Kind.DIE_BEFORE, 3),
             Strike("dispatch s3.PutObject parts", Kind.DIE_BEFORE, 4),
@@ -254,7 +254,7 @@ BUGS = (
         " not send them again.",
         (answered("dynamodb", "UpdateItem", _untold),),
         "again_in_company",
-        (Strike("platform emr state event", Kind.DROP),),
+        (Strike("platform s3 receipt event", Kind.DROP),),
     ),
     Bug(
         "a repeated upload is forgotten when its batch is given up",
