@@ -297,7 +297,7 @@ def decode_shared_job(item: Item) -> SharedJob:
         told["code"],
         told["started_at"],
         told["expires_at"],
-        told["latest"],
+        told.get("latest", ""),
     )
 
 

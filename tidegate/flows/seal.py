@@ -13,6 +13,7 @@ from tidegate.core.manifests import Sealed, batch_folder, decode_sealed, notice_
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route, encode_dataset
+from tidegate.core.seats import is_small
 from tidegate.flows.ports import Ports
 from tidegate.metrics import Metric
 
@@ -24,7 +25,7 @@ class FilesDiffer(OutcomeUnknown):
 
 def seal_if_due(route: Route, ports: Ports, *, next_look: int, share: float = 1) -> bool:
     """Seal the route's open batch if it is full, or old and a job could start. True if this call did it. This `share`
-    of `max_wait` is old enough.
+    of `max_wait` is old enough for a small one.
 
     `next_look` is the time in seconds until the next check of a batch that is left open now. The schedule passes
     `SCHEDULE`. Callers in between pass 0, because the schedule checks in time.
@@ -34,6 +35,8 @@ def seal_if_due(route: Route, ports: Ports, *, next_look: int, share: float = 1)
     if batch is None:
         return False
     slot_free = not record.paused and len(record.running) + _waiting(record, route, ports) < route.limits.in_flight
+    # a large one gets into a job only if nothing else does
+    share = share if is_small(batch) else 1
     limits = replace(route.limits, max_wait=int(route.limits.max_wait * share))
     if not is_due(batch, limits, now=ports.clock(), slot_free=slot_free, next_look=next_look):
         return False

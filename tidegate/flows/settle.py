@@ -104,7 +104,7 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
         except Exception as error:
             troubles.append(error)
     try:
-        join_in(well, ports)
+        troubles += join_in(well, ports)
     except Exception as error:
         troubles.append(error)
     ports.measure(Metric.UNCONFIGURED_NOW, unconfigured)
@@ -118,21 +118,27 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
     return [*troubles, *of_the_bus]
 
 
-def join_in(routes: Iterable[Route], ports: Ports) -> None:
+def join_in(routes: Iterable[Route], ports: Ports) -> list[Exception]:
     """Seal what gathers, if a job waits for a batch; or those batches that are half due, if a job was just started that
     takes batches along. They need no job of their own then. So routes that wait equally long are soon due together, and
     share each job.
 
-    Each of them is sealed and handed off as any other. It costs two reads, and two for each route that gathers while a
-    job waits, or is that young.
+    Each of them is sealed and handed off as any other. Returns the errors: one route's does not stop the others. It
+    costs four reads and a question to the service, and two reads for each route that gathers while a job waits, or is
+    that young.
     """
     code, now = ports.jobs.code, ports.clock()
     job = ports.ledger.shared_job() if code else None
     young = job is not None and takes_along(job, code, now=now) and now - job.started_at < SCHEDULE
     share = 0.0 if a_job_waits(ports) else 0.5 if young else 1.0
+    troubles: list[Exception] = []
     for route in routes if share < 1 else ():
-        if seal_if_due(route, ports, next_look=SCHEDULE, share=share):
-            hand_off_sealed(route, ports, patient=False)
+        try:
+            if seal_if_due(route, ports, next_look=SCHEDULE, share=share):
+                hand_off_sealed(route, ports, patient=False)
+        except Exception as error:
+            troubles.append(error)
+    return troubles
 
 
 def routes_to_settle(configured: Mapping[str, Route], ports: Ports) -> list[Route]:
