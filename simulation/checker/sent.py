@@ -85,7 +85,7 @@ def _left_out(notice: SentNotice, each: SentUpload, parts: "_Parts") -> Iterator
         yield f"{each.key} has the sequencer {each.sequencer!r} in it, and its claim {known!r}"
     listed = parts.listed(each.part).get((each.key, each.version)) if notice.origin.startswith("resend") else None
     # a batch that had landed knows more than the notice of a listing that took its uploads over
-    if listed and not (listed == (each.size, each.sequencer) or (not listed[1] and listed[0] == each.size)):
+    if listed and listed not in ((each.size, each.sequencer), (each.size, "")):
         yield f"{each.key} has (size, sequencer) {(each.size, each.sequencer)} in it, and in its part {listed}"
 
 

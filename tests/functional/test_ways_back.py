@@ -659,15 +659,21 @@ def goes_on_after_a_fence(lake: Lake, first: str, last: str) -> None:
     assert not isinstance(verdict(lake.tables[OLD].history, first, floor), NotPublished)
 
 
-def test_what_went_to_another_table_comes_back_only_once_the_first_batch_is_fenced(lake: Lake):
-    """It joined a batch for another table, whose route got its table back before that was sealed."""
-    empty = lake.head()
+def on_its_way_back(lake: Lake) -> str:
+    """Uploads have landed, and joined a batch for another table, whose route got its table back before that was sealed.
+    Returns the first batch."""
     lake.arrive(uploads(3))
     first = lake.land()
     lake.moved(NEW)
     assert lake.backfill() == {FOUND.ELSEWHERE: 3}
     lake.deliver()
     lake.moved(OLD)
+    return first
+
+
+def test_what_went_to_another_table_comes_back_only_once_the_first_batch_is_fenced(lake: Lake):
+    empty = lake.head()
+    first = on_its_way_back(lake)
     lake.roll_back(empty)
     goes_on_after_a_fence(lake, first, lake.seal())
 
@@ -690,12 +696,7 @@ def test_what_landed_in_another_table_comes_back_only_once_the_first_batch_is_fe
 def present_beside(lake: Lake) -> tuple[str, str]:
     """Uploads have landed; a backfill for another table has sent them, and they were found where they are. Returns both
     batches."""
-    lake.arrive(uploads(3))
-    first = lake.land()
-    lake.moved(NEW)
-    assert lake.backfill() == {FOUND.ELSEWHERE: 3}
-    lake.deliver()
-    lake.moved(OLD)
+    first = on_its_way_back(lake)
     return first, lake.land()
 
 
@@ -835,12 +836,7 @@ def test_a_batch_that_the_ledger_has_forgotten_is_fenced_by_its_resend(lake: Lak
 
 def test_a_part_that_is_missing_is_no_reason_to_do_without_a_fence(lake: Lake):
     empty = lake.head()
-    lake.arrive(uploads(3))
-    first = lake.land()
-    lake.moved(NEW)
-    lake.backfill()
-    lake.deliver()
-    lake.moved(OLD)
+    first = on_its_way_back(lake)
     lake.roll_back(empty)
     for name in list(lake.world.work.names(f"{batch_folder(first)}parts/")):
         del lake.world.work.objects[name]

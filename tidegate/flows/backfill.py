@@ -248,8 +248,8 @@ class Again:
         self._owners = {identity: claim.notice for identity, claim in claims.items()}
         owners = self.ports.ledger.owners(claims.values()) if claims else {}
         batches = {batch.id: batch for _, batch in owners.values() if batch}
-        batches |= self.ports.ledger.batches(sorted({each.rows_of for each in claims.values()} - {""}))
         rows = {each: rows_of_uploads(each, self.ports.work) for each in batches}
+        batches |= self.ports.ledger.batches(sorted({each.rows_of for each in claims.values()} - {""}))
         closed = {
             each.id: self._never_again(each)
             for each in batches.values()

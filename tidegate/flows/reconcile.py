@@ -40,9 +40,9 @@ the work bucket. Rows of older batches are counted, and are compared if the ledg
 bucket is lost, a batch whose rows are missing is not found.
 
 **What it costs.** For each table a lineage job, and for each batch that may need a fence a read of each of its floors.
-For a thousand batches a listing and ten requests of a hundred headers; no item of the ledger is read for an upload.
-Of uploads that were present the claims are read, if a batch
-that was sent again has no rows. Memory holds a few numbers of each batch, and the history of each table.
+For a thousand batches a listing and ten requests of a hundred headers. No item of the ledger is read for an upload, but
+for the claims of those that were present, if a batch that was sent again has no rows. Memory holds a few numbers of
+each batch, and the history of each table.
 """
 
 from collections import defaultdict

@@ -118,13 +118,14 @@ def resend_batch(
     if manifest is None:
         return Resend(Resent.MISSING)
     landed = batch.state is State.COMMITTED
+    recorded = landed and known is not None
     # also if nothing is left: the table may have been rolled back past the fence since, and only this fences it again
     table = ""
     if landed or had_landed:
         route = ports.ledger.known_route(batch.route)
         if route is None:
             return Resend(Resent.NO_ROUTE)
-        _let_go(batch, route, ports, fencer, note=landed and known is not None)
+        _let_go(batch, route, ports, fencer, note=recorded)
         table = route.dataset.table if landed else ""
     sent = elsewhere = expired = 0
     for name in decode_sealed(manifest).parts:
@@ -136,7 +137,7 @@ def resend_batch(
         sent, expired = sent + entries, expired + forgotten
         elsewhere += len(owned) - entries - forgotten
         on_sent(sent)
-    if landed and known is not None:
+    if recorded:
         ports.ledger.note_removed(batch_id, sent=True)
     return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, elsewhere, expired)
 

@@ -59,12 +59,10 @@ def _ride(batch: Batch, dataset: str, code: str, ports: Ports, *, owner: str) ->
     job = ports.ledger.shared_job()
     if job is None or job.batch == batch.id or not takes_along(job, code, now=ports.clock()):
         return None
-    if ports.jobs.report(job.job_run).state is not JobState.ACTIVE:
+    room = _room(job, ports)
+    if room is None:
         return None
-    taken = sum(1 for _ in ports.work.names(job.seats))
-    seat = _read(seat_name(job.seats, taken), ports) if taken else None
-    if taken >= MOST_SEATS or (taken and seat is None):
-        return None
+    taken, seat = room
     if seat and seat.batch == batch.id:
         return job.job_run  # a twin was faster, or an earlier try died before it was recorded
     ahead = (*seat.line, seat.batch) if seat else (job.batch,)
@@ -80,18 +78,29 @@ def _ride(batch: Batch, dataset: str, code: str, ports: Ports, *, owner: str) ->
     return job.job_run
 
 
-def a_job_waits(ports: Ports) -> bool:
-    """Whether a job that takes batches along has nothing to do. It costs two reads of the ledger, and if that says so a
-    question to the service and two reads of the seats: the ledger may have heard late of what was decided last."""
-    job = ports.ledger.shared_job() if ports.jobs.code else None
-    latest = ports.ledger.batch(job.latest) if job else None
-    if job is None or not waits(job, latest, ports.jobs.code, linger=ports.jobs.linger, now=ports.clock()):
+def shared_job(ports: Ports) -> SharedJob | None:
+    """The job that was started last, if jobs take batches along."""
+    return ports.ledger.shared_job() if ports.jobs.code else None
+
+
+def a_job_waits(job: SharedJob | None, ports: Ports) -> bool:
+    """Whether this job has nothing to do, and room. It costs a read of the ledger, and if that says so a question to
+    the service and two reads of the seats: the ledger may have heard late of what was decided last."""
+    if job is None:
         return False
+    latest = ports.ledger.batch(job.latest)
+    now, linger = ports.clock(), ports.jobs.linger
+    return waits(job, latest, ports.jobs.code, linger=linger, now=now) and _room(job, ports) is not None
+
+
+def _room(job: SharedJob, ports: Ports) -> tuple[int, Seat | None] | None:
+    """How many seats of the job are taken, and the last of them. None if it is not under way, or takes no more: it may
+    be called active for a while after it has closed."""
     if ports.jobs.report(job.job_run).state is not JobState.ACTIVE:
-        return False
+        return None
     taken = sum(1 for _ in ports.work.names(job.seats))
-    # it stays active for a while after it has closed, and then a batch that is sealed early would need a job of its own
-    return taken < MOST_SEATS and (not taken or _read(seat_name(job.seats, taken), ports) is not None)
+    seat = _read(seat_name(job.seats, taken), ports) if taken else None
+    return None if taken >= MOST_SEATS or (taken and seat is None) else (taken, seat)
 
 
 def share(batch: Batch, job_run: str, ports: Ports, *, last: bool) -> None:

@@ -37,7 +37,7 @@ from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
 from tidegate.flows.missing import known_parts
 from tidegate.flows.ports import JobReport, Ports
 from tidegate.flows.quarantine_age import look_for_oldest
-from tidegate.flows.ride import a_job_waits
+from tidegate.flows.ride import a_job_waits, shared_job
 from tidegate.flows.seal import ensure_manifest, halted, seal_if_due
 from tidegate.flows.send import send
 from tidegate.flows.status import standing
@@ -127,10 +127,9 @@ def join_in(routes: Iterable[Route], ports: Ports) -> list[Exception]:
     costs four reads and a question to the service, and two reads for each route that gathers while a job waits, or is
     that young.
     """
-    code, now = ports.jobs.code, ports.clock()
-    job = ports.ledger.shared_job() if code else None
-    young = job is not None and takes_along(job, code, now=now) and now - job.started_at < SCHEDULE
-    share = 0.0 if a_job_waits(ports) else 0.5 if young else 1.0
+    job, now = shared_job(ports), ports.clock()
+    young = job is not None and takes_along(job, ports.jobs.code, now=now) and now - job.started_at < SCHEDULE
+    share = 0.0 if a_job_waits(job, ports) else 0.5 if young else 1.0
     troubles: list[Exception] = []
     for route in routes if share < 1 else ():
         try:
@@ -225,7 +224,7 @@ def advance_each(routes: Iterable[Route], ports: Ports) -> list[Exception]:
     troubles: list[Exception] = []
     share = 1.0
     try:
-        share = 0.0 if a_job_waits(ports) else share
+        share = 0.0 if a_job_waits(shared_job(ports), ports) else share
     except Exception as error:
         troubles.append(error)
     for route in routes:

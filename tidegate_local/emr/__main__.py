@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidegate_local import toolchain
 from tidegate_local.announcer import Announcer
@@ -21,9 +21,6 @@ from tidegate_local.emr.submit import Machine
 from tidegate_local.endpoint import Endpoint
 from tidegate_local.environment import client
 from tidegate_local.processes import follow_lifeline, inherited_listener, listen, url_of
-
-if TYPE_CHECKING:
-    pass
 
 CONCURRENT_JOBS = 2
 

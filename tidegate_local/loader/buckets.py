@@ -65,6 +65,9 @@ def put_notifications(loading: Loading) -> None:
     """Once all is loaded: each bucket tells what the template says, and what others have configured, and no more of
     what an earlier template said. A bucket whose route is gone stays, with all that it holds, as on AWS."""
     ours = f"{loading.assembly.name}-"
+    # nobody else hears what the others would tell
+    patterns = [rule.pattern.get("detail", {}) for rule in loading.rules if rule.pattern]
+    told_by_rules = {name for detail in patterns for name in detail.get("bucket", {}).get("name", ())}
     for bucket in [each["Name"] for each in loading.s3.list_buckets()["Buckets"]]:
         found: dict[str, Any] = {**loading.s3.get_bucket_notification_configuration(Bucket=bucket)}
         found.pop("ResponseMetadata", None)
@@ -75,7 +78,8 @@ def put_notifications(loading: Loading) -> None:
             {"Id": ours + hashlib.sha256(json.dumps(each, sort_keys=True).encode()).hexdigest()[:16], **each}
             for each in loading.notifications.get(bucket, [])
         ]
-        bus: dict[str, Any] = {"EventBridgeConfiguration": {}} if bucket in loading.on_the_bus else {}
+        on_the_bus = bucket in loading.on_the_bus and bucket in told_by_rules
+        bus: dict[str, Any] = {"EventBridgeConfiguration": {}} if on_the_bus else {}
         if {each["Id"] for each in wanted} != {each["Id"] for each in before} or not bus.items() <= found.items():
             told = {**found, **({"QueueConfigurations": wanted} if wanted else {}), **bus}
             loading.s3.put_bucket_notification_configuration(

@@ -132,18 +132,20 @@ class IcebergTable:
     def whole_history(self) -> History:
         """One consistent reading of the table, down to the oldest ancestor of `main` that has not expired. It costs a
         call of the JVM for each page of them."""
-        metadata = self._load().operations().current()
+        return self._whole(self._load().operations().current())
+
+    def _whole(self, metadata: Any) -> History:
         return History(str(metadata.uuid()), tuple(each.plain for each in self._ancestors(metadata)))
 
     def rolled_back(self) -> tuple[History, frozenset[str]]:
         """As `whole_history`, and the batches that snapshots out of it have published. It costs a call of the JVM for
         each page of all snapshots, staged ones too."""
         metadata = self._load().operations().current()
-        line = tuple(each.plain for each in self._ancestors(metadata))
-        stay = {each.id for each in line}
+        history = self._whole(metadata)
+        stay = {each.id for each in history.ancestors}
         others = (each.plain for each in ancestry(self._jvm).read(metadata.snapshots().iterator()))
         taken = (each.publishes for each in others if each.id not in stay)
-        return History(str(metadata.uuid()), line), frozenset[str]().union(*taken)
+        return history, frozenset[str]().union(*taken)
 
     def in_line(self, snapshot: int) -> bool:
         """Whether this snapshot is the head of `main`, or an ancestor of it that has not expired."""
