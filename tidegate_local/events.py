@@ -27,7 +27,7 @@ from tidegate_local.endpoint import Endpoint, RefusedRequest, Request, Response,
 from tidegate_local.environment import ACCOUNT, REGION
 from tidegate_local.processes import follow_lifeline, inherited_listener, listen, url_of
 
-OPERATORS: Mapping[str, Callable[[str, str], bool]] = {"prefix": str.startswith, "suffix": str.endswith}
+OPERATORS: Mapping[str, Callable[[str, str], bool]] = {"suffix": str.endswith}
 """How a pattern may compare a text, besides with a value."""
 
 

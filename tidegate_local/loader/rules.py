@@ -82,4 +82,6 @@ def _refuse_operators(logical: str, pattern: Mapping[str, Any]) -> None:
         elif not isinstance(expected, list) or any(
             isinstance(each, dict) and not {*each} <= {*OPERATORS} for each in expected
         ):
-            raise LocalError(f"rule {logical} matches {name} with {expected!r}, which the local stack does not")
+            raise LocalError(
+                f"rule {logical} matches {name} with {expected!r}; the local stack compares values only, or their ends"
+            )
