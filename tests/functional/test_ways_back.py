@@ -1,6 +1,7 @@
 """Where two ways back meet. The tables are modelled with snapshots, so that a rollback takes fences, too."""
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pytest
@@ -11,7 +12,7 @@ from tests.support.snapshots import Table, TableSink
 from tests.support.world import small_world
 from tidegate.core.audit import AuditFinding, Listed
 from tidegate.core.batches import Batch, State
-from tidegate.core.errors import Rejected, Retryable
+from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.manifests import batch_folder, floor_name
 from tidegate.core.notices import Entry, pack
 from tidegate.core.outcomes import Outcome, Read
@@ -30,7 +31,7 @@ from tidegate.flows.reconcile import Reconciled, reconcile
 from tidegate.flows.resend import Resend, Resent, release, resend_batch, resend_object
 from tidegate.flows.screen import judge_page
 from tidegate.flows.send import send
-from tidegate.flows.sink import Hopeless
+from tidegate.flows.sink import Hopeless, Undecided
 from tidegate.flows.status import status
 from tidegate.settings import DAY
 
@@ -840,7 +841,7 @@ def test_a_part_that_is_missing_is_no_reason_to_do_without_a_fence(lake: Lake):
     lake.roll_back(empty)
     for name in list(lake.world.work.names(f"{batch_folder(first)}parts/")):
         del lake.world.work.objects[name]
-    with pytest.raises(Refused, match=f"{first}: parts/.+ is missing"):
+    with pytest.raises(Refused, match=f"{first}, .+ parts/.+ is missing.+`tidegate resend {first}`"):
         lake.publish(lake.seal())
 
 
@@ -866,3 +867,61 @@ def test_a_floor_is_written_by_no_driver_once_its_batch_is_decided(lake: Lake):
     lake.roll_back(start)
     with pytest.raises(Retryable, match="was decided meanwhile"):
         slow.floor()
+
+
+def test_no_floor_is_written_above_what_a_table_that_is_rolled_forward_holds(lake: Lake):
+    """Between the look of a driver, after a person had said that the batch is not in the table, and its floor."""
+    start = lake.head()
+    lake.delete()
+    lake.arrive(uploads(1))
+    batch = lake.seal()
+    lake.begin(batch).publish()
+    landed = lake.head()
+    lake.roll_back(start)
+    with pytest.raises(Refused):
+        lake.publish(batch)
+    decide_unpublished(batch, lake.world.ports)
+    assert lake.world.settle() == []
+    slow = lake.attempt(batch)
+    assert slow.look() is None
+    lake.roll_back(landed)
+    with pytest.raises(Undecided, match=f"is in it as snapshot {landed}"):
+        slow.floor()
+    lake.publish(batch)
+    assert lake.times() == {uploads(1)[0].key: 1}
+
+
+@pytest.mark.parametrize("lost", ["sealed.json", floor_name(0)])
+def test_what_the_work_bucket_has_lost_of_a_batch_is_no_reason_to_do_without_a_fence(lake: Lake, lost: str):
+    empty, files = lake.head(), uploads(3)
+    lake.arrive(files)
+    first = lake.seal()
+    alive = lake.begin(first)
+    lake.publish(first)
+    lake.moved(NEW)
+    assert lake.backfill() == {FOUND.ELSEWHERE: 3}
+    lake.deliver()
+    lake.moved(OLD)
+    lake.roll_back(empty)
+    del lake.world.work.objects[batch_folder(first) + lost]
+    last = lake.seal()
+    with pytest.raises(Refused, match=f"`tidegate resend {first}`"):
+        lake.publish(last)
+    lake.resend(first)
+    lake.again(last)
+    with suppress(TidegateError):
+        alive.publish()
+    lake.sync()
+    lake.deliver_and_land()
+    assert lake.times() == ONCE
+
+
+def test_a_batch_of_another_deployment_is_not_waited_for(lake: Lake):
+    """A rollback took it, and its files are in another work bucket."""
+    first = on_its_way_back(lake)
+    table = lake.tables[OLD]
+    head = lake.head()
+    table.commit(table.rows, batch="01OFOTHERS")
+    lake.roll_back(head)
+    lake.publish(lake.seal())
+    assert lake.times() == ONCE, first

@@ -98,7 +98,7 @@ def test_a_dispatch_that_is_killed_leaves_one_registration_of_each_notice(
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it arrives", "with the answer lost"])
 def test_a_dispatch_that_is_killed_while_it_starts_a_job_leaves_one_job_of_each_batch(stack: Deployed, after: bool):
-    """A job that nobody knows to have started makes the same attempt as the job that is known: one of them publishes."""
+    """A job that nobody knows to have started makes the same attempt as the job that is: one publishes."""
     with killed(stack, "dispatch", "dispatch_two_groups", stack.emr, "POST", "/jobruns", after=after):
         assert len(stack.started()) == (1 if after else 0)
     # nobody knows whether the dead function is dead: until its time is over nobody starts the job in its place

@@ -46,25 +46,36 @@ def rows_of_uploads(batch_id: str, work: Work) -> Mapping[tuple[str, str, str], 
 def brings_again(batch_id: str, history: History, work: Work) -> frozenset[tuple[str, str, str]]:
     """The identities of the uploads of a batch that a driver which is still alive could publish once more in the table
     of `history`. None if it is fenced there; nor of a batch that was given up and never landed, whose uploads are for a
-    person to ask about (`tidegate audit --tables`).
+    person to ask about (`tidegate audit --tables`); nor of one that has no file here: it is another deployment's.
 
     How they ended when it was published says nothing: another attempt may have staged what that one could not read.
-    Raises Retryable if a part is missing."""
+    Raises Retryable if the manifest or a part is missing."""
     folder = batch_folder(batch_id)
     receipt, manifest = work.get(folder + "receipt.json"), work.get(folder + "sealed.json")
-    if not manifest or (receipt and never_landed(decode_receipt(receipt))):
+    told = decode_receipt(receipt) if receipt else None
+    floors = tuple(floors_of(batch_id, work))
+    if (told and never_landed(told)) or not (told or manifest or floors):
         return frozenset()
-    if is_fenced(history, batch_id, floors_of(batch_id, work)):
+    # without its floors only its fence tells, as long as that is in the history: none is written after the receipt
+    by_receipt = told is not None and told.fence and told.snapshot in {each.id for each in history.ancestors}
+    if is_fenced(history, batch_id, floors) if floors else by_receipt:
         return frozenset()
+    if manifest is None:
+        raise _lost(batch_id, "sealed.json")
     found: set[tuple[str, str, str]] = set()
     for name in decode_sealed(manifest).parts:
         part = work.get(folder + name)
         if part is None:
-            raise Retryable(
-                f"batch {batch_id}: {name} is missing in the work bucket, so what it could bring is unknown"
-            )
+            raise _lost(batch_id, name)
         found |= {each.upload.identity for each in decode_part(part)}
     return frozenset(found)
+
+
+def _lost(batch_id: str, name: str) -> Retryable:
+    return Retryable(
+        f"batch {batch_id}, which a rollback took: {name} is missing in the work bucket, so what a driver of it could"
+        f" bring is unknown. `tidegate resend {batch_id}` fences it"
+    )
 
 
 def never_landed(receipt: Receipt) -> bool:

@@ -185,7 +185,7 @@ class Attempt:
         """
         missing = [number for number in range(self.floors + 1) if self.known_floor(number) is None]
         if missing:
-            body = encode_floor(self.sink.position())
+            body = encode_floor(self._position() if self.floors else self.sink.position())
             # it began before the batch was decided, and this floor might be above what was published
             if self.floors and self.work.get(self.folder + "receipt.json"):
                 raise Retryable(f"batch {self.batch} was decided meanwhile, and this attempt has staged nothing")
@@ -195,6 +195,20 @@ class Attempt:
         if known is None:
             raise Retryable(f"{self.folder}{floor_name(self.floors)} was written but cannot be read")
         return known
+
+    def _position(self) -> Floor:
+        """Where the table stands, which a person may have rolled forward since this driver looked, to where the batch
+        is in it. Both are told by one reading: so the batch is in no ancestor of this position."""
+        self.sink.position()  # an empty table has a first version from now on
+        history, _ = self.sink.rolled_back()
+        oldest = Floor(history.table_uuid, history.ancestors[-1].parent)
+        told = verdict(history, self.batch, oldest)
+        if isinstance(told, Published):
+            raise self._unprovable(
+                f"the batch is in it as snapshot {told.snapshot}, although a person has decided that it is not: was the"
+                " table rolled forward since?"
+            )
+        return Floor(history.table_uuid, history.ancestors[0].id)
 
     def known_floor(self, number: int) -> Floor | None:
         body = self.work.get(self.folder + floor_name(number))

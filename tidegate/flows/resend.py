@@ -115,8 +115,6 @@ def resend_batch(
         return Resend(Resent.NO_SUCH_BATCH)
     if batch.state not in (State.ABANDONED, State.COMMITTED):
         return Resend(Resent.NOT_ENDED)
-    if manifest is None:
-        return Resend(Resent.MISSING)
     landed = batch.state is State.COMMITTED
     recorded = landed and known is not None
     # also if nothing is left: the table may have been rolled back past the fence since, and only this fences it again
@@ -127,6 +125,8 @@ def resend_batch(
             return Resend(Resent.NO_ROUTE)
         _let_go(batch, route, ports, fencer, note=recorded)
         table = route.dataset.table if landed else ""
+    if manifest is None:
+        return Resend(Resent.MISSING)
     sent = elsewhere = expired = 0
     for name in decode_sealed(manifest).parts:
         part = ports.work.get(folder + name)
