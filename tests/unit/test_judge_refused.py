@@ -9,8 +9,7 @@ from tests.support.build import upload
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
-from tidegate.flows.accounting import judge_refused
-from tidegate.flows.publish import no_neighbour
+from tidegate.flows.accounting import judge_refused, no_neighbour
 from tidegate.reading import fetch
 
 REFUSED = Read(Outcome.QUARANTINED, error="AccessDenied", refused=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import OwnedUpload
-from tidegate.core.outcomes import Outcome, Read
+from tidegate.core.outcomes import ROWS_OF, Outcome, Read
 from tidegate.core.receipts import Ending, Outcomes, rows_by_part, tally_of
 from tidegate.core.unknown import gathered
 from tidegate.core.uploads import Upload, neighbourhood
@@ -27,6 +27,11 @@ def accounted(batch: str, items: Sequence[OwnedUpload], staged: Staged) -> Ended
     if len(ended) < len(items):
         raise Contradiction(f"batch {batch}: an upload was read twice with different endings; staged {staged.id}")
     return ended
+
+
+def present(batch: str) -> Read:
+    """How an upload ends whose rows are of this batch."""
+    return Read(Outcome.PRESENT, error=f"{ROWS_OF}{batch}")
 
 
 def outcomes_of_staged(batch: str, ended: Ended, staged: Staged, digest: str) -> Outcomes:
@@ -59,6 +64,11 @@ def outcomes_of_staged(batch: str, ended: Ended, staged: Staged, digest: str) ->
         unknown=gathered((item.upload.uri, read.unknown) for item, read in ended if read.outcome is Outcome.COMMITTED),
         slowly=staged.slowly,
     )
+
+
+def no_neighbour(upload: Upload) -> bool:
+    """No object near an upload can be read. Then refusals by S3 prove nothing."""
+    return False
 
 
 def judge_refused(batch: str, ended: Ended, *, last: bool, can_read_near: Callable[[Upload], bool]) -> None:

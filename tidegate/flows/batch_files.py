@@ -1,10 +1,19 @@
 """What the work bucket has of a batch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from tidegate.core.errors import Rejected
-from tidegate.core.manifests import OwnedUpload, Sealed, batch_folder, decode_part, decode_sealed, outcomes_name
+from tidegate.core.manifests import (
+    BATCHES,
+    OwnedUpload,
+    Sealed,
+    batch_folder,
+    decode_part,
+    decode_sealed,
+    outcomes_name,
+)
 from tidegate.core.receipts import Ending, Receipt, decode_outcomes, decode_receipt, given_up
 from tidegate.flows.ports import Work
 
@@ -69,3 +78,18 @@ def endings_of(
     if body is None:
         raise Rejected(f"{name} is missing in the work bucket; restore it and run this again")
     return {(each.bucket, each.key, each.version): each for each in decode_outcomes(body).endings}
+
+
+def unfinished_before(oldest: str, work: Work) -> Iterator[str]:
+    """The batches before the id `oldest` that have a manifest and no receipt. It lists every name in their folders, a
+    thousand with each request. A folder without a manifest is left out: what it lists was sent long ago."""
+    for batch_id, names in groupby(work.names(BATCHES), key=_folder_of):
+        if batch_id >= oldest:
+            return
+        files = {name.removeprefix(batch_folder(batch_id)) for name in names}
+        if "sealed.json" in files and "receipt.json" not in files:
+            yield batch_id
+
+
+def _folder_of(name: str) -> str:
+    return name.removeprefix(BATCHES).partition("/")[0]

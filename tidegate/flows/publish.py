@@ -33,7 +33,7 @@ from tidegate.core.manifests import (
     floor_name,
     outcomes_name,
 )
-from tidegate.core.outcomes import NO_TALLY, ROWS_OF, Outcome, Read
+from tidegate.core.outcomes import NO_TALLY
 from tidegate.core.publication import Floor, NotPublished, Published, Unprovable, Verdict, verdict
 from tidegate.core.receipts import (
     Failure,
@@ -47,7 +47,7 @@ from tidegate.core.receipts import (
     reads_carefully,
 )
 from tidegate.core.uploads import Upload
-from tidegate.flows.accounting import accounted, judge_refused, outcomes_of_staged
+from tidegate.flows.accounting import accounted, judge_refused, no_neighbour, outcomes_of_staged, present
 from tidegate.flows.came_again import look_for
 from tidegate.flows.ports import Work
 from tidegate.flows.rejected import land_rejected
@@ -74,16 +74,6 @@ class Tries:
     """A driver's tries to publish. `unknown`: one of them may have been applied without an answer."""
 
     unknown: bool = False
-
-
-def _present(batch: str) -> Read:
-    """How an upload ends whose rows are of this batch."""
-    return Read(Outcome.PRESENT, error=f"{ROWS_OF}{batch}")
-
-
-def no_neighbour(upload: Upload) -> bool:
-    """No object near an upload can be read. Then refusals by S3 prove nothing."""
-    return False
 
 
 @dataclass
@@ -302,7 +292,7 @@ class Attempt:
         read = accounted(self.batch, absent, staged)
         judge_refused(self.batch, read, last=self.last, can_read_near=self.can_read_near)
         reads = {item.upload.identity: each for item, each in read}
-        ended = [(item, reads.get(item.upload.identity) or _present(there[item.upload.identity])) for item in items]
+        ended = [(item, reads.get(item.upload.identity) or present(there[item.upload.identity])) for item in items]
         outcomes = outcomes_of_staged(self.batch, ended, staged, self.digest)
         self.work.put(outcomes_name(self.folder, staged.id), outcomes.encode())
         return staged.id

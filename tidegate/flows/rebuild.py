@@ -71,7 +71,6 @@ write. Memory holds the uploads of a batch, and the id of each batch.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 
 from tidegate.core.batches import LONGEST_OPEN, Batch, State
 from tidegate.core.claims import Claim, has_landed
@@ -82,7 +81,7 @@ from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import Ending
 from tidegate.core.routes import Route
 from tidegate.core.uploads import Upload
-from tidegate.flows.batch_files import BatchFiles, endings_of, files_of, parts_of
+from tidegate.flows.batch_files import BatchFiles, endings_of, files_of, parts_of, unfinished_before
 from tidegate.flows.from_rows import FromRows, Tell, write_from_rows
 from tidegate.flows.ports import Ports
 from tidegate.flows.send import send
@@ -159,7 +158,7 @@ def rebuild(
     for route in configured.values():
         ports.ledger.remember_route(route)
     tell("looking for older batches that have not ended")
-    batches = [*unfinished_before(oldest, ports), *ports.work.folders(BATCHES, oldest)]
+    batches = [*unfinished_before(oldest, ports.work), *ports.work.folders(BATCHES, oldest)]
     run.each("claims", reversed(batches), run.claims)
     # a batch whose claims are missing would be left out of what others are counted for
     for line, do in (("records", run.record), ("uploads in no manifest", run.send)):
@@ -169,21 +168,6 @@ def rebuild(
         ports.ledger.end_rebuild()
         run.report.whole = True
     return run.report
-
-
-def unfinished_before(oldest: str, ports: Ports) -> Iterator[str]:
-    """The batches before the id `oldest` that have a manifest and no receipt. It lists every name in their folders, a
-    thousand with each request. A folder without a manifest is left out: what it lists was sent long ago."""
-    for batch_id, names in groupby(ports.work.names(BATCHES), key=_folder_of):
-        if batch_id >= oldest:
-            return
-        files = {name.removeprefix(batch_folder(batch_id)) for name in names}
-        if "sealed.json" in files and "receipt.json" not in files:
-            yield batch_id
-
-
-def _folder_of(name: str) -> str:
-    return name.removeprefix(BATCHES).partition("/")[0]
 
 
 @dataclass
