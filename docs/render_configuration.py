@@ -110,8 +110,6 @@ Not checked:
 - **Jobs at a time**: `vcpu` / 6, so that each has room for a driver and one executor. The others queue.
 - **How long a job may run**: @JOB_TIMEOUT@. If a route's `max_object_bytes` is more than @USUAL_FILE@, longer in
   proportion, @LONGEST_JOB@ at most.
-- **How long a job that has published waits for another batch**, which then needs no job of its own: @LINGER@.
-  What arrives meanwhile is handed to it at once.
 - **How long intake gathers notifications**: a twelfth of the shortest `max_wait`, 2s to 5m.
 - **How long SNS keeps notices for a replay**: `claims` - @TRAVEL@, so that the ledger still knows them; 14d at most.
 - **Whether a table is maintained**, unless its route says: if Tidegate created it, and the catalog is Glue.
@@ -202,7 +200,7 @@ def _values() -> dict[str, str]:
     times = ("MESSAGES", "DEAD_LETTERS", "TRAVEL", "LOOK_BACK", "MIN_AGE", "MAX_AGE", "QUEUE_TIMEOUT", "JOB_TIMEOUT")
     numbers = ("CONCURRENCY", "SENT_RATE", "JOB_ABOVE", "READ_RATE")
     return {
-        **{name: duration(getattr(fixed, name)) for name in (*times, "LONGEST_JOB", "LINGER", "MAINTAINED_EVERY")},
+        **{name: duration(getattr(fixed, name)) for name in (*times, "LONGEST_JOB", "MAINTAINED_EVERY")},
         **{name: f"{getattr(fixed, name):,}" for name in numbers},
         "USUAL_FILE": _size(fixed.USUAL_FILE),
         "TARGET_OBJECTS": f"{batch.target_objects:,}",

@@ -36,7 +36,7 @@ NOT_RUN = (
     *("pyarrow/*_flight*", "pyarrow/*_s3*"),
 )
 """What the dependencies of a job hold and no job runs. Arrow's library for Substrait stays: the others load it."""
-SERVICES = frozenset({"dynamodb", "events", "s3", "secretsmanager", "sso", "sso-oidc", "sts"})
+SERVICES = frozenset({"dynamodb", "s3", "secretsmanager", "sso", "sso-oidc", "sts"})
 """The services that a job calls, by botocore's names, and those that credentials come from."""
 
 Target = tuple[str, ...]

@@ -159,6 +159,7 @@ class EmrApplication(Construct):
         # an audit's job compares uploads with the ledger, and changes nothing there
         work.grant(self.job_role, AUDITS, "s3:PutObject")
         ledger.grant_read(self.job_role)
+        ledger.grant_take(self.job_role)
         encryption.grant_table(self.job_role)
         landing.grant_inventories(self.job_role)
         work.grant_maintenance(self.job_role)

@@ -83,7 +83,6 @@ class LambdaFunction(Construct):
             memory_size=row.memory,
             role=role,
             log_group=log_group,
-            reserved_concurrent_executions=self._concurrency if settings.limits.reserve_concurrency else None,
             environment={
                 **environment,
                 "POWERTOOLS_SERVICE_NAME": row.name,

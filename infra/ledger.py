@@ -18,8 +18,8 @@ ACTIONS = (
 """A transaction needs the actions of its items and none of its own."""
 HAND_OFFS = "h#"
 """How the partition keys of hand-off records begin."""
-OUTBOX = "outbox"
-"""The partition key of what is to be announced."""
+OUTBOX, WORK = "outbox", "work"
+"""The partition keys of what is to be announced, and of what there is for workers."""
 
 
 class LedgerTable(Construct):
@@ -54,7 +54,7 @@ class LedgerTable(Construct):
             guards.protection(self.table)
 
     def grant_list(self, role: iam.Role) -> None:
-        """Read all routes' settings together, or how all places are watched."""
+        """Read together all routes' settings, how all places are watched, or what there is for workers."""
         allow(role, ["dynamodb:Query"], self.table.table_arn)
 
     def grant_read(self, role: iam.Role) -> None:
@@ -72,11 +72,12 @@ class LedgerTable(Construct):
     def grant_use(self, role: iam.Role) -> None:
         """Everything except deleting: claims, notices and batches expire.
 
-        Only the records of hand-offs may be deleted. Powertools does that when the start of the job raised. Who
-        announces batches may also delete what is in the outbox (`grant_take_out`).
+        Only the records of hand-offs may be deleted, which Powertools does when the start of the job raised, and those
+        of workers, whose jobs have ended. Who announces batches may also delete what is in the outbox
+        (`grant_take_out`).
         """
         self.grant_change(role)
-        self._grant_delete(role, f"{HAND_OFFS}*")
+        self._grant_delete(role, f"{HAND_OFFS}*", WORK)
 
     def grant_claim(self, role: iam.Role) -> None:
         """Insert many items in a request: what `tidegate.stores.inserts` does with the claims of a notice."""
@@ -86,10 +87,20 @@ class LedgerTable(Construct):
         """Delete what was announced from the outbox."""
         self._grant_delete(role, OUTBOX)
 
-    def _grant_delete(self, role: iam.Role, keys: str) -> None:
+    def grant_take(self, role: iam.Role) -> None:
+        """Take what is offered to workers, and give signs of life: read all items, and change those of workers only."""
+        allow(role, ["dynamodb:GetItem", "dynamodb:Query"], self.table.table_arn)
+        allow(
+            role,
+            ["dynamodb:UpdateItem", "dynamodb:DeleteItem"],
+            self.table.table_arn,
+            conditions={"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [WORK]}},
+        )
+
+    def _grant_delete(self, role: iam.Role, *keys: str) -> None:
         allow(
             role,
             ["dynamodb:DeleteItem"],
             self.table.table_arn,
-            conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [keys]}},
+            conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [*keys]}},
         )

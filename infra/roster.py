@@ -35,7 +35,7 @@ class May(Enum):
     PUBLISH_NOTICES = auto()
     USE_LEDGER = auto()
     CLAIM_UPLOADS = auto()
-    LIST_ROUTES = auto()
+    QUERY_LEDGER = auto()
     USE_WORK = auto()
     START_JOBS = auto()
     ASK_FOR_JOBS = auto()
@@ -101,7 +101,8 @@ ROSTER = (
         concurrency=lambda settings: settings.concurrency,
         may=(
             *(May.SET_NOTICES_ASIDE, May.PUBLISH_NOTICES, May.USE_LEDGER, May.CLAIM_UPLOADS),
-            *(May.USE_WORK, May.START_JOBS, May.ASK_FOR_JOBS),
+            # what is offered to workers, and who they are, is read together
+            *(May.USE_WORK, May.START_JOBS, May.QUERY_LEDGER),
         ),
     ),
     RosterRow(
@@ -112,7 +113,7 @@ ROSTER = (
         concurrency=lambda limits: 2,
         may=(
             *(May.PUBLISH_NOTICES, May.USE_LEDGER, May.USE_WORK, May.START_JOBS),
-            *(May.ASK_FOR_JOBS, May.LIST_ROUTES, May.ANNOUNCE),
+            *(May.ASK_FOR_JOBS, May.QUERY_LEDGER, May.ANNOUNCE),
         ),
     ),
     RosterRow(
@@ -120,7 +121,7 @@ ROSTER = (
         started_by=Schedule(AUDIT_SCHEDULE, AUDIT_TIMEOUT),
         concurrency=lambda limits: 1,
         may=(
-            *(May.PUBLISH_NOTICES, May.CHANGE_LEDGER, May.LIST_UPLOADS, May.LIST_ROUTES),
+            *(May.PUBLISH_NOTICES, May.CHANGE_LEDGER, May.LIST_UPLOADS, May.QUERY_LEDGER),
             *(May.START_JOBS, May.ASK_FOR_JOBS, May.READ_SCREENINGS),
         ),
     ),
@@ -129,7 +130,7 @@ ROSTER = (
         started_by=Schedule(MAINTAIN_SCHEDULE, MAINTAIN_TIMEOUT),
         concurrency=lambda limits: 1,
         may=(
-            *(May.READ_LEDGER, May.LIST_ROUTES, May.READ_FLOORS, May.ASK_FOR_MAINTENANCE),
+            *(May.READ_LEDGER, May.QUERY_LEDGER, May.READ_FLOORS, May.ASK_FOR_MAINTENANCE),
             *(May.START_JOBS, May.ASK_FOR_JOBS),
         ),
     ),

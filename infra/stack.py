@@ -241,7 +241,7 @@ class _Path:
                 May.PUBLISH_NOTICES: [self.notices.grant_publish],
                 May.USE_LEDGER: [self.ledger.grant_use, self.encryption.grant_table],
                 May.CLAIM_UPLOADS: [self.ledger.grant_claim],
-                May.LIST_ROUTES: [self.ledger.grant_list, self.encryption.grant_table],
+                May.QUERY_LEDGER: [self.ledger.grant_list, self.encryption.grant_table],
                 May.USE_WORK: [self.work.grant_use],
                 May.START_JOBS: [self.emr.grant_start],
                 May.ASK_FOR_JOBS: [self.emr.grant_ask],

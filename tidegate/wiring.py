@@ -174,7 +174,8 @@ class Deployment:
             work=self.resources.work,
             account=self.resources.account,
             timeout_minutes=self.settings.job_timeout // MINUTE,
-            linger=self.settings.linger,
+            stay=self.settings.limits.stay,
+            ledger=self.resources.ledger,
         )
 
     def _bus(self) -> EventBridge | None:

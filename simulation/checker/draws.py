@@ -77,7 +77,7 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "step_aside": (0.3, (60.0, 1_800.0)),
     "backfills": (0.15, (1, 3)),
     "screened": (0.5, (True,)),
-    "linger": (0.3, (3, 20)),
+    "stay": (0.3, (3, 20)),
     "inserted": (0.3, (True,)),
     "failed_inserts": (0.5, (0.3,)),
     "lanes": (0.3, (2, 4)),

@@ -30,11 +30,13 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = ()) -> str:
     differing = [name for name in limits if getattr(knobs, name) != getattr(BatchLimits(), name)]
     batch = "\n".join(["[route.batch]", *(f"{name} = {limits[name]}" for name in differing), ""])
     audited = f'[audit]\nevery = "{knobs.audit_every:.0f}s"\n' if knobs.audit else ""
+    stays = f'[limits]\nstay = "{knobs.stay}s"\n'
     announced = "" if knobs.announced else '[announce]\nbus = ""\n'
     if knobs.screened:
         batch = f'audit_from = "s3-metadata-inventory"\n{batch}'
     return (
         announced
+        + stays
         + audited
         + "\n".join(
             f'[[route]]\nname = "{name}"\n{where}\nformat = "json"\ntable = "{table}"\nschema = "id bigint"\n{batch}'
@@ -50,6 +52,6 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = ()) -> str:
 def pace(knobs: Knobs) -> Iterator[None]:
     """What a deployment does not choose, in a world that does not last as long."""
     batch = replace(fixed.BATCH, attempts=knobs.attempts, step_aside=round(knobs.step_aside) or NEVER)
-    given = {"BATCH": batch, "LINGER": knobs.linger, "MIN_AGE": round(knobs.audit) or fixed.MIN_AGE}
+    given = {"BATCH": batch, "MIN_AGE": round(knobs.audit) or fixed.MIN_AGE}
     with patch.multiple(fixed, **given):
         yield

@@ -78,7 +78,7 @@ class Knobs:
     audit: float = 0.0
     """Seconds until an audit takes an upload or an undecided claim for lost; else no audit."""
 
-    linger: int = 0
+    stay: int = 0
     """Seconds that a job waits for a further batch; else one job each."""
     screened: bool = False
     """Setting: a job screens the buckets for each audit, from an inventory."""

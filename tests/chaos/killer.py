@@ -9,7 +9,6 @@ the supervisor, which starts functions again as Lambda makes new sandboxes.
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 import time
@@ -49,12 +48,12 @@ class Job:
     guard: Process
     batch: str
     attempt: int
-    table: Path
+    lake: Path
     fate: JobFate
     due: float | None
     """When to strike, monotonic; None until what the strike waits for has happened."""
     commits: int
-    """How many commits the table has when the strike's time has come."""
+    """How many commits the tables have when the strike's time has come."""
     over: bool
 
 
@@ -173,17 +172,16 @@ class Killer:
                 self.jobs.append(self._job(process, next(self._job_fates), now))
 
     def _job(self, guard: Process, fate: JobFate, now: float) -> Job:
-        _, namespace, name = json.loads(guard.value("--dataset="))["table"].split(".")
-        table = self.folder / "warehouse" / namespace / name
+        lake = self.folder / "warehouse"
         return Job(
             guard=guard,
             batch=guard.value("--batch="),
             attempt=int(guard.value("--attempt=")),
-            table=table,
+            lake=lake,
             fate=fate,
             due=now + fate.delay if fate.manner is Manner.ANY_TIME else None,
-            # the first of all creates the table
-            commits=max(_commits(table), 1) + fate.commits,
+            # the first of all creates a table
+            commits=max(_commits(lake), 1) + fate.commits,
             over=fate.kind is None,
         )
 
@@ -203,7 +201,7 @@ class Killer:
 
     def _has_come(self, job: Job, tree: list[Process]) -> bool:
         if job.fate.manner is Manner.WROTE:
-            return _commits(job.table) >= job.commits
+            return _commits(job.lake) >= job.commits
         return any(_kind_of(each, job) is Kind.WORKER for each in descendants(job.guard.pid, tree))
 
     # --- both ---
@@ -241,9 +239,9 @@ def _kind_of(process: Process, job: Job) -> Kind | None:
     return None
 
 
-def _commits(table: Path) -> int:
-    """How many versions of its metadata a table has: one for each commit, and one for its creation."""
-    return sum(1 for _ in table.glob("metadata/*.metadata.json"))
+def _commits(lake: Path) -> int:
+    """How many versions of their metadata all tables have: one for each commit, and one for each creation."""
+    return sum(1 for _ in lake.glob("*/*/metadata/*.metadata.json"))
 
 
 def _since(log: Path, size: int) -> str:

@@ -23,7 +23,8 @@ def report(strikes: Sequence[Strike], jobs: Sequence[Job], published: Set[Public
     for strike in strikes:
         if strike.kind is not Kind.FUNCTION:
             end = what_became(strike, jobs, published)
-            yield f"  batch {strike.victim}, attempt {strike.attempt} ({strike.kind}, {strike.manner}): {end}"
+            of = f"the job for batch {strike.victim}, attempt {strike.attempt}"
+            yield f"  {of} ({strike.kind}, {strike.manner}): {end}"
 
 
 def what_became(strike: Strike, jobs: Sequence[Job], published: Set[Publication]) -> str:

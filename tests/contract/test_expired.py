@@ -23,6 +23,7 @@ from tidegate.core.outcomes import ABANDONED, NO_TALLY, Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.routes import Place
 from tidegate.core.uploads import Upload
+from tidegate.core.workers import Offer, Worker
 from tidegate.flows.ledger import Ledger, Registration
 from tidegate.stores.memory import MemoryStore
 
@@ -66,6 +67,10 @@ def remembering(ledger: Ledger, clock: SettableClock) -> Remembered:
     assert ledger.void(VOID.id, ROUTE)
     batches = dict(ledger.batches([FIRST, SECOND, THIRD]))
     assert ledger.wish(batches[FIRST], Wish.DROP)
+    for each in (FIRST, SECOND):
+        ledger.offer(Offer(each, "code", "", small=True))
+    assert ledger.take(SECOND, "w")
+    ledger.note_alive(Worker("w", "code", until=9, seen_at=clock()))
     assert ledger.begin_watch(WATCHED)
     assert ledger.end_watch(WATCHED, clock(), RETENTION)
     claims = tuple(ledger.claims_on(_uploads()).values())
@@ -115,6 +120,7 @@ def left_behind(ledger: Ledger) -> dict[str, Any]:
         "route": ledger.route(ROUTE),
         "leftovers": ledger.leftovers(ROUTE),
         "audits": ledger.audits(),
+        "pool": ledger.pool(),
     }
 
 
@@ -191,7 +197,10 @@ OF_BATCHES: dict[str, Call] = {
 }
 
 OF_JOBS: dict[str, Call] = {
-    "shared_job": lambda there: there.ledger.shared_job(),
+    "pool": lambda there: there.ledger.pool(),
+    "offer_of": lambda there: there.ledger.offer_of(FIRST),
+    "worker": lambda there: there.ledger.worker("w"),
+    "offer": lambda there: there.ledger.offer(Offer(FIRST, "code", "", small=True)),
 }
 
 OF_LEFTOVERS: dict[str, Call] = {
@@ -212,6 +221,7 @@ CASES = {**OF_CLAIMS, **OF_NOTICES, **OF_BATCHES, **OF_JOBS, **OF_LEFTOVERS, **O
 AFTER_A_READING = {
     *("note_manifest", "wish", "note_wish", "end_wish", "note_removed", "note_emptied"),
     *("begin_audit", "note_audit", "note_screening", "give_up_audit"),
+    *("take", "withdraw", "note_started", "note_alive", "leave"),
 }
 """These may change the record of a batch that has ended, or of what it has left, or of a place that was left, on the
 condition of what was read in it a moment before. Their flows read the record, and an expired one is absent (`batch`,
@@ -220,7 +230,7 @@ reads any more."""
 
 NEVER_EXPIRE = {
     *("route", "pause", "unpause", "refuse", "known_route", "known_routes", "remember_route"),
-    *("note_oldest", "note_shared_job", "outbox", "note_announced"),
+    *("note_oldest", "outbox", "note_announced"),
 }
 """These are about routes and announcements, which do not expire; or they replace what is there."""
 

@@ -22,8 +22,8 @@ from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.records import Leftover, RouteRecord, audit_key
 from tidegate.core.routes import Place
-from tidegate.core.seats import SharedJob
 from tidegate.core.uploads import Upload
+from tidegate.core.workers import Offer, Worker
 from tidegate.flows.ledger import Ledger, Registration
 from tidegate.stores.dynamodb import TRIES
 
@@ -86,8 +86,15 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
     "seal": lambda ledger: ledger.seal("01B", ROUTE),
     "begin_attempt": lambda ledger: ledger.begin_attempt("01B", ROUTE, 1, 1),
     "record_job": lambda ledger: ledger.record_job("01B", 1, "job"),
-    "shared_job": lambda ledger: ledger.shared_job(),
-    "note_shared_job": lambda ledger: ledger.note_shared_job(SharedJob("01B", 1, "job", "code", 5, 10, "01B")),
+    "pool": lambda ledger: ledger.pool(),
+    "offer_of": lambda ledger: ledger.offer_of("01B"),
+    "worker": lambda ledger: ledger.worker("w"),
+    "offer": lambda ledger: ledger.offer(Offer("01B", "code", "", small=True)),
+    "take": lambda ledger: ledger.take("01B", "w"),
+    "withdraw": lambda ledger: ledger.withdraw("01B"),
+    "note_started": lambda ledger: ledger.note_started(Worker("w", "code", "job", started_at=5, until=10)),
+    "note_alive": lambda ledger: ledger.note_alive(Worker("w", "code", until=10, seen_at=6)),
+    "leave": lambda ledger: ledger.leave("w"),
     "record_endings": lambda ledger: ledger.record_endings([Ending("0" * 40, BUCKET, "a", "v1", Outcome.VANISHED, "")]),
     "note_endings": lambda ledger: ledger.note_endings("01B", 1),
     "commit": lambda ledger: ledger.commit("01B", ROUTE, receipt("01B")),

@@ -169,7 +169,7 @@ def test_a_batch_is_given_up_and_its_driver_wakes_later_and_changes_nothing(stac
     begun = eventually(
         lambda: (
             s3.list_objects_v2(Bucket=work, Prefix=f"batches/{batch}/floor.json")["KeyCount"]
-            and pids(f"--batch={batch}")
+            and pids("work", f"--work={work}")
         ),
         waiting_for="its driver to begin",
         every=0.02,
@@ -182,7 +182,7 @@ def test_a_batch_is_given_up_and_its_driver_wakes_later_and_changes_nothing(stac
         fenced = stack.catalog.load_table(table).current_snapshot()
     finally:
         signal_all(begun, signal.SIGCONT)
-    eventually(lambda: not pids(f"--batch={batch}"), waiting_for="the driver to end")
+    eventually(lambda: not pids("work", f"--work={work}"), waiting_for="the worker to end")
     assert stack.rows(table) == []
     assert stack.catalog.load_table(table).current_snapshot() == fenced
     stack.look()

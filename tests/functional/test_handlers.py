@@ -581,7 +581,7 @@ def test_what_powertools_remembers_is_forgotten_after_a_day(deployment: Deployme
 
 
 def test_what_the_job_is_told(deployment: Deployment):
-    deployment.jobs().start(BATCH, DATASET, owner="", last=False)
+    deployment.jobs().start(BATCH, DATASET, owner="", last=True)
     (asked,) = deployment.emr.asked
     assert re.fullmatch(rf"{BATCH.id}-1-[0-9a-f]{{16}}", asked["clientToken"])
     assert len(asked["clientToken"]) <= 64
@@ -592,10 +592,22 @@ def test_what_the_job_is_told(deployment: Deployment):
     assert submit["sparkSubmitParameters"] == deployment.resources.spark_parameters
     verb, *rest = submit["entryPointArguments"]
     assert verb == "ingest"
+    rest.remove("--last")
     told = dict(argument.removeprefix("--").split("=", 1) for argument in rest)
     assert (told["batch"], told["attempt"], told["work"]) == (BATCH.id, "1", "work")
     assert (told["digest"], told["floors"], told["landing-owner"]) == ("", "0", deployment.resources.account)
     assert json.loads(told["dataset"])["table"] == "lake.raw.flights"
+
+
+def test_what_a_worker_is_told(deployment: Deployment):
+    jobs = deployment.jobs()
+    jobs.start(BATCH, DATASET, owner="", last=False)
+    verb, *rest = deployment.emr.asked[0]["jobDriver"]["sparkSubmit"]["entryPointArguments"]
+    assert verb == "work"
+    told = dict(argument.removeprefix("--").split("=", 1) for argument in rest)
+    assert (told["worker"], told["ledger"], told["work"]) == (f"{BATCH.id}-1", "ledger", "work")
+    assert (told["code"], told["stay"], told["takes-for"]) == (jobs.code, "10", str(jobs.takes_for))
+    assert "dataset" not in told, "it reads that with each batch"
 
 
 def test_an_attempt_whose_start_was_not_recorded_is_started_by_new_code(deployment: Deployment):
@@ -628,7 +640,7 @@ def test_a_fence_is_no_job_that_emr_knows_from_the_time_that_a_restored_ledger_l
     fencing = Batch(BATCH.id, "flights", State.SUBMITTED, START, attempt=1, fencing=True)
     assert deployment.jobs().start(fencing, DATASET, owner="", last=False) == "run-2"
     assert [job["jobDriver"]["sparkSubmit"]["entryPointArguments"][0] for job in deployment.emr.asked] == [
-        "ingest",
+        "work",
         "fence",
     ]
 

@@ -170,8 +170,8 @@ def test_jobs_under_way_are_counted_once_each(world: World):
     seen = overview({"flights": world.flights}, world.ports, (CountedLetters(), CountedLetters()))
     assert seen.jobs == {f"{batch.id}/1"}
     (of_flights,) = seen.statuses
-    rides = replace(batch, id="other", rides=True, job_run=f"{batch.id}/1")
-    shared = replace(of_flights, unfinished=(*of_flights.unfinished, rides))
+    other = replace(batch, id="other")
+    shared = replace(of_flights, unfinished=(*of_flights.unfinished, other))
     assert replace(seen, statuses=(shared,)).jobs == {f"{batch.id}/1"}
     halted = replace(of_flights, unfinished=(replace(batch, halted="no column"),))
     assert replace(seen, statuses=(halted,)).jobs == set()

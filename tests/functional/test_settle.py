@@ -585,7 +585,7 @@ def test_a_refused_start_is_tried_each_minute_and_uses_up_no_attempt(world: Worl
     found = world.batch(batch.id)
     assert (found.state, found.attempt, found.job_run, found.halted) == (State.SUBMITTED, 1, "", "")
     (traced,) = trace(BUCKET, "flights/0000-00000.json", world.ports)
-    assert "no job of it is on record yet: settling tries to start one every minute" in traced.explanation
+    assert "no job of it is on record yet: every minute settling looks for" in traced.explanation
     # the role is there: nobody has to resume the batch
     assert world.settle() == []
     assert world.jobs.started == [(batch.id, 1, False)]
@@ -900,6 +900,8 @@ def test_the_job_is_asked_before_the_receipt_is_looked_for(world: World):
     batch = world.submitted()
 
     class EndsWhileAsked:
+        code = ""
+
         def report(self, job_run: str) -> JobReport:
             # at the moment of the answer it is running; right after it, it publishes and ends
             play_publishing(world.work, batch.id)

@@ -82,7 +82,7 @@ def test_a_job_calls_no_service_whose_description_is_left_out(spark):
         for path in (spark[bundling.PACKAGE] / "tidegate" / "spark").rglob("*.py")
         for name in re.findall(r'boto3\.client\("([a-z0-9-]+)"', path.read_text())
     }
-    assert called >= {"dynamodb", "events", "s3", "secretsmanager"}
+    assert called >= {"dynamodb", "s3", "secretsmanager"}
     assert called <= bundling.SERVICES
     for folder in dependencies(spark).values():
         there = {each.name for each in (folder / "botocore" / "data").iterdir() if each.is_dir()}

@@ -29,6 +29,7 @@ from tidegate.core.batches import BatchLimits
 from tidegate.core.errors import Retryable
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import Outcome
+from tidegate.core.workers import SOON
 from tidegate.flows.abort import abort
 from tidegate.flows.resume import resume
 from tidegate.settings import DAY, fixed
@@ -253,7 +254,8 @@ def every_path(stage: Stage) -> None:
     # a hand-off that EMR refuses, by either function, and one whose record cannot be written; of so many uploads that
     # they are claimed together
     for run in there.emr.runs:
-        there.emr.end(run)  # nothing rides in them any more
+        there.emr.end(run)  # and no worker is counted on any more
+    there.clock.advance(SOON)
     there.emr.refusal = (402, "ServiceQuotaExceededException")
     stage.dispatch(notice(*(f"weather/late-{number}.json" for number in range(6)), route="weather"))
     with suppress(Retryable):  # of maintain, the last
@@ -359,9 +361,13 @@ def test_what_lambda_does_for_a_function_is_allowed_on_its_own_log_and_queue_onl
     assert {on for _, on in rules} == {f"<{who.capitalize()}Log>", QUEUES.get(who, "")} - {""}
 
 
-def test_what_is_deleted_from_the_ledger_is_a_hand_off_or_was_announced(played):
+def test_what_is_deleted_from_the_ledger_is_a_hand_off_or_a_worker_or_was_announced(played):
     calls = [call for asked in played.asked.values() for call in asked if call[0] == "dynamodb:DeleteItem"]
-    assert {key for _, _, context in calls for key in context["dynamodb:LeadingKeys"]} == {"h#hand-off", "outbox"}
+    assert {key for _, _, context in calls for key in context["dynamodb:LeadingKeys"]} == {
+        "h#hand-off",
+        "work",
+        "outbox",
+    }
 
 
 def test_the_job_is_told_whose_buckets_it_reads(played):
@@ -369,7 +375,8 @@ def test_the_job_is_told_whose_buckets_it_reads(played):
     for asked in played.jobs:
         arguments = asked["jobDriver"]["sparkSubmit"]["entryPointArguments"]
         assert f"--account={ACCOUNT}" in arguments
-        assert f"--landing-owner={ACCOUNT}" in arguments or arguments[0] in ("screen", "maintain")
+        # a worker is told with each batch that it takes
+        assert f"--landing-owner={ACCOUNT}" in arguments or arguments[0] in ("work", "screen", "maintain")
         assert asked["executionTimeoutMinutes"] == 480
 
 
@@ -383,5 +390,4 @@ def test_the_job_is_told_of_a_bucket_that_another_account_owns(stage, tmp_path, 
     monkeypatch.setenv("TIDEGATE_CONFIG", str(config))
     wiring.this_deployment.cache_clear()
     stage.dispatch_event(event("dispatch_two_groups"))
-    (asked,) = stage.deployment.emr.asked
-    assert "--landing-owner=999999999999" in asked["jobDriver"]["sparkSubmit"]["entryPointArguments"]
+    assert {each.owner for each in stage.deployment.ledger.pool().offers} == {"999999999999"}

@@ -124,7 +124,7 @@ def test_the_documentation_says_what_the_policy_of_an_imported_key_must(variant)
 
 USE = {"kms:Decrypt", "kms:GenerateDataKey"}
 USE_TABLE = {*USE, "kms:DescribeKey", "kms:Encrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo"}
-OF_THE_LEDGER = who_may(May.USE_LEDGER, May.LIST_ROUTES, May.CHANGE_LEDGER)
+OF_THE_LEDGER = who_may(May.USE_LEDGER, May.QUERY_LEDGER, May.CHANGE_LEDGER)
 
 
 @pytest.mark.parametrize(

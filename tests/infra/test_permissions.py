@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra.roster import ROSTER, Feed, FeedQueue, May
-from tidegate.core.records import OUTBOX
+from tidegate.core.records import OUTBOX, WORK
 
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = [row.name for row in ROSTER]
@@ -17,7 +17,8 @@ JOB = {
     *("s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:ListBucketVersions"),
     *("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
     *("glue:GetDatabase", "glue:CreateDatabase", "glue:GetTable", "glue:CreateTable"),
-    *("glue:UpdateTable", "dynamodb:BatchGetItem"),
+    *("glue:UpdateTable", "dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"),
+    *("dynamodb:UpdateItem", "dynamodb:DeleteItem"),
 }
 
 
@@ -94,14 +95,14 @@ def test_what_cannot_be_handled_is_set_aside_among_the_dead_letters_of_its_queue
     assert resources(simple, "dispatch", "sqs:SendMessage") == ["<BusDeadLetters>"]
 
 
-def test_only_hand_offs_and_what_was_announced_may_be_deleted_from_the_ledger(simple):
+def test_only_hand_offs_workers_and_what_was_announced_may_be_deleted_from_the_ledger(simple):
     for who in who_may(May.USE_LEDGER, May.ANNOUNCE):
         found = [each for each in statements(simple, who) if "dynamodb:DeleteItem" in each["Action"]]
         assert {each["Action"] for each in found} == {"dynamodb:DeleteItem"}
-        expected = {May.USE_LEDGER: "h#*", May.ANNOUNCE: "outbox"}
+        expected = {May.USE_LEDGER: ["h#*", "work"], May.ANNOUNCE: ["outbox"]}
         assert [each["Condition"] for each in found] == [
-            {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [key]}}
-            for may, key in expected.items()
+            {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": keys}}
+            for may, keys in expected.items()
             if who in who_may(may)
         ]
 
@@ -115,9 +116,9 @@ def test_settle_announces_on_one_bus_and_on_none_if_that_is_off(simple, synthesi
     off = synthesize('[announce]\nbus = ""\n' + simple.toml)
     assert resources(off, "settle", "events:PutEvents") == []
     assert len(resources(off, "settle", "dynamodb:DeleteItem")) == 1
-    from infra.ledger import OUTBOX as OUTBOX_KEY  # starts Node, so only here
+    import infra.ledger as keys  # starts Node, so only here
 
-    assert OUTBOX_KEY == OUTBOX
+    assert (keys.OUTBOX, keys.WORK) == (OUTBOX, WORK)
 
 
 def test_hand_offs_are_where_the_policy_says():
@@ -176,10 +177,14 @@ def test_no_job_needs_eventbridge(simple, variant):
 GLUE = "arn:<AWS::Partition>:glue:<AWS::Region>:<AWS::AccountId>:"
 
 
-def test_the_job_reads_the_ledger_and_changes_nothing_in_it(simple):
+def test_the_job_reads_the_ledger_and_changes_nothing_in_it_but_what_workers_take(simple):
     found = {action for each in statements(simple, "job") for action in listed(each["Action"])}
-    assert {each for each in found if each.startswith("dynamodb:")} == {"dynamodb:BatchGetItem"}
-    assert resources(simple, "job", "dynamodb:BatchGetItem") == ["<LedgerTable>"]
+    reads, changes = {"BatchGetItem", "GetItem", "Query"}, {"UpdateItem", "DeleteItem"}
+    assert {each for each in found if each.startswith("dynamodb:")} == {f"dynamodb:{each}" for each in reads | changes}
+    for action in (each for each in found if each.startswith("dynamodb:")):
+        assert resources(simple, "job", action) == ["<LedgerTable>"]
+    (changing,) = (each for each in statements(simple, "job") if "dynamodb:UpdateItem" in listed(each["Action"]))
+    assert changing["Condition"] == {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["work"]}}
 
 
 def test_the_job_reads_the_inventories_that_audits_read(simple, synthesize):

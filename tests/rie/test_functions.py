@@ -235,8 +235,8 @@ def test_a_job_that_emr_refuses_gives_no_notice_back_and_the_schedule_starts_it(
     weather = stack.running("weather")
     assert (weather.job_run, stack.started()) == ("", [])
     assert stack.invoke("settle", event("settle_schedule")) == {"troubles": 0}
-    assert len(stack.started()) == 1, "the other route's batch shares it"
-    assert stack.running("weather").job_run in stack.jobs.runs
+    (started,) = stack.started()
+    assert started.removesuffix("-1") in (weather.id, stack.running("flights").id), "one worker is to take both"
 
 
 # ---- settle
@@ -257,7 +257,7 @@ def test_the_schedule_hands_off_what_is_due_and_only_once(stack: Deployed):
     flights = stack.running("flights")
     assert (flights.state, flights.objects) == (State.SUBMITTED, 3)
     assert stack.started() == [f"{weather.id}-1"]
-    assert (flights.job_run, flights.rides) == (stack.running("weather").job_run, True)
+    assert flights.job_run == "", "the worker of the other is to take it"
 
 
 def test_a_job_that_ended_is_settled_and_settling_again_adds_nothing(stack: Deployed):

@@ -46,7 +46,12 @@ def test_a_transition_that_no_set_up_takes_is_named():
         "index_over",
         "give_up_audit",
         "note_screening",  # which job named suspects decides nothing: tests/functional/test_audit_job.py
-        "note_shared_job",  # which driver attempts a batch, not what lands: tests/functional/test_ride.py
+        "offer",  # they decide which driver attempts a batch, not what lands: tests/functional/test_workers.py
+        "take",
+        "withdraw",
+        "note_started",
+        "note_alive",
+        "leave",
         "pause",  # they decide when a batch begins, not what lands: tests/functional/test_pause.py
         "unpause",
         "drop_quarantined",  # a person's, beside a release: tests/functional/test_drop_quarantined.py

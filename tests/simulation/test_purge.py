@@ -22,8 +22,7 @@ MET = {
     ("n#", "write"),
     ("b#", "read"),  # batches: only those that have ended expire, and nothing is written into them
     ("l#", "read"),  # leftovers
-    ("jo", "read"),  # the job that takes batches along
-    ("jo", "write"),
+    ("wo", "read"),  # what workers take, and the workers
     ("h#", "write"),  # hand-offs: Powertools puts before it reads
     ("in", "write"),  # a consumer's inbox
 }

@@ -207,9 +207,8 @@ class MemoryJobs:
     """(dataset, owner, last) of every request, in order."""
     _by_token: dict[tuple[str, int], str] = field(default_factory=dict)
     code: str = ""
-    """What jobs run, if they take further batches along."""
-    shared_for: int = 3_600
-    linger: int = 10
+    """What jobs run, if there are workers."""
+    takes_for: int = 3_600
     busy: bool = False
     """Whether another process is starting it right now."""
 

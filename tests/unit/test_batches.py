@@ -167,14 +167,12 @@ def test_a_receipt_and_a_missing_job_are_not_waited_for():
     assert next_step(batch, JobState.UNKNOWN, receipt=False, hopeless=False, limits=LIMITS, now=NOW) is Step.HAND_OFF
 
 
-@given(rides=st.booleans(), attempt=st.integers(1, 4), patience=st.integers(0, 10**4), since=st.integers(0, 10**4))
-def test_what_rides_has_its_next_attempt_in_a_job_of_its_own_after_a_while(
-    rides: bool, attempt: int, patience: int, since: int
-):
-    batch = Batch("b", "r", State.SUBMITTED, 0, attempt=attempt, rides=rides, submitted_at=NOW - since)
-    step = next_step(batch, JobState.ACTIVE, receipt=False, hopeless=False, limits=LIMITS, now=NOW, patience=patience)
-    gives_up = rides and attempt < LIMITS.attempts and since >= patience
-    assert step is (Step.NEXT_ATTEMPT if gives_up else Step.WAIT)
+@given(stuck=st.booleans(), attempt=st.integers(1, 4))
+def test_who_must_not_wait_for_a_worker_any_longer_has_its_next_attempt(stuck: bool, attempt: int):
+    batch = Batch("b", "r", State.SUBMITTED, 0, attempt=attempt, submitted_at=NOW)
+    step = next_step(batch, JobState.ACTIVE, receipt=False, hopeless=False, limits=LIMITS, now=NOW, stuck=stuck)
+    follows = Step.NEXT_ATTEMPT if attempt < LIMITS.attempts else Step.HALT
+    assert step is (follows if stuck else Step.WAIT)
 
 
 # The whole of `next_step` once the wait is over: (receipt, halted, job, hopeless, attempt of 3) -> step.

@@ -33,7 +33,6 @@ from tidegate.core.outcomes import Tally
 from tidegate.core.receipts import Failure, Outcomes, decode_receipt
 from tidegate.core.records import Leftover, RouteRecord
 from tidegate.core.routes import Route
-from tidegate.core.seats import SharedJob
 from tidegate.core.times import iso
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import Aborted
@@ -73,8 +72,6 @@ class FakeLedger:
     waiting: list[Announcement] = field(default_factory=list)
     work: MemoryWork = field(default_factory=MemoryWork)
     listing: MemoryListing = field(default_factory=MemoryListing)
-    shared: SharedJob | None = None
-    asked_for_shared: int = 0
     boxes: tuple[CountedLetters, CountedLetters] = field(default_factory=no_letters)
     claim_retention: int = RETENTION
 
@@ -117,10 +114,6 @@ class FakeLedger:
     def leftovers(self, route: str) -> Sequence[Leftover]:
         quarantined = self.record.tally.quarantined
         return [Leftover(route, "01LEFT", NOW, quarantined=quarantined, abandoned=self.record.abandoned_objects)]
-
-    def shared_job(self) -> SharedJob | None:
-        self.asked_for_shared += 1
-        return self.shared
 
     def resume(
         self, batch_id: str, route: str, attempt: int, fencing: bool, floors: int = 0, wish: Wish | None = None
@@ -225,8 +218,8 @@ def test_status_says_when_a_batch_that_failed_before_goes_on_and_that_one_has_no
     long_ago = int(time.time()) - 10_000
     ledger.there = {"01RUN": replace(RUNNING, job_run="", submitted_at=long_ago)}
     assert (
-        "no job of it is on record yet: settling tries to start one every minute, and logs why if it cannot"
-        in run("status").stdout
+        "no job of it is on record yet: every minute settling looks for the one that takes it, or tries to start one,"
+        " and logs why if it cannot" in run("status").stdout
     )
 
 
@@ -412,7 +405,6 @@ def test_status_tells_the_rest_if_the_dead_letters_cannot_be_counted(ledger: Fak
 
 @pytest.mark.parametrize("width", [72, 80])
 def test_status_fits_a_terminal(ledger: FakeLedger, width: int, monkeypatch: pytest.MonkeyPatch):
-    riding(ledger)
     full = "01M7YWFZ0BH03GX8KYPA0JN379"
     halted = replace(
         RUNNING, id=full, halted="table lake.raw.flights has no column day, which the schema has", attempt=5
@@ -425,41 +417,6 @@ def test_status_fits_a_terminal(ledger: FakeLedger, width: int, monkeypatch: pyt
         assert [line for line in printed.splitlines() if len(line.rstrip()) > width] == []
         assert "tidegate resume" in printed or verb[0] == "trace"
     assert full in CliRunner().invoke(main.app, ["status"], env={"COLUMNS": str(width)}).stdout
-
-
-def riding(ledger: FakeLedger) -> None:
-    """01RIDE and 01LAST ride in jobs that were started for 01RUN, and for 01GONE, which has ended."""
-    ride = replace(RUNNING, id="01RIDE", rides=True)
-    ledger.there = {"01RUN": RUNNING, "01RIDE": ride, "01LAST": replace(ride, id="01LAST", job_run="j2")}
-    ledger.record = replace(ledger.record, running=("01RUN", "01RIDE", "01LAST"))
-
-
-def test_status_says_in_whose_job_a_batch_rides(ledger: FakeLedger):
-    riding(ledger)
-    ledger.shared = SharedJob("01GONE", 1, "j2", "code", NOW, NOW + 3_600, "01GONE")
-    printed = CliRunner().invoke(main.app, ["status"], env={"COLUMNS": "200"}).stdout
-    lines = [" ".join(line.split()) for line in printed.splitlines()]
-    (own, ride, last) = (
-        next(line for line in lines if line.startswith(each)) for each in ("01RUN", "01RIDE", "01LAST")
-    )
-    assert own.endswith(" j1")
-    assert ride.endswith(" j1, rides in the job of 01RUN")
-    assert last.endswith(" j2, rides in the job of 01GONE")
-    (route,) = json.loads(run("status", "--json").stdout)["routes"]
-    assert route["riding"] == [
-        {"batch": "01LAST", "job_run": "j2", "job_of": "01GONE"},
-        {"batch": "01RIDE", "job_run": "j1", "job_of": "01RUN"},
-    ]
-    # the ledger does not know that job any more
-    ledger.shared = None
-    assert "j2, rides in the job of another batch" in " ".join(run("status").stdout.split())
-    (route,) = json.loads(run("status", "--json").stdout)["routes"]
-    assert route["riding"][0] == {"batch": "01LAST", "job_run": "j2", "job_of": None}
-
-
-def test_nobody_asks_for_the_shared_job_if_no_batch_rides(ledger: FakeLedger):
-    run("status")
-    assert ledger.asked_for_shared == 0
 
 
 def test_a_halted_batch_is_in_the_json_with_its_reason_and_still_the_exit_code_tells(ledger: FakeLedger):

@@ -37,6 +37,9 @@ class Table:
     def position(self) -> Floor:
         return Floor("uuid", self.line[-1].id)
 
+    def rolled_back(self) -> tuple[History, frozenset[str]]:
+        return History("uuid", self.line[::-1]), frozenset()
+
     def prepare(self) -> None: ...
 
     def create_if_absent(self) -> None: ...

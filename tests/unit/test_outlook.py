@@ -27,7 +27,7 @@ def test_the_last_attempt_is_announced_as_the_last():
 
 def test_an_attempt_without_a_job_is_no_attempt_that_can_fail():
     said = outlook(replace(BATCH, job_run=""), BatchLimits(attempts=2))
-    assert "no job of it is on record yet: settling tries to start one every minute" in said
+    assert "no job of it is on record yet: every minute settling looks for" in said
     assert "halts" not in said
 
 

@@ -602,7 +602,6 @@ def test_the_defaults_fit_a_new_account():
     settings = parse(GOOD)
     assert sum(row.concurrency(settings) for row in ROSTER) <= 10
     assert settings.limits.vcpu <= 16
-    assert not settings.limits.reserve_concurrency
 
 
 def test_claims_outlive_what_an_audit_looks_at_and_that_outlives_every_message():
@@ -699,3 +698,14 @@ def test_another_word_for_unknown_columns_is_refused_with_those_allowed():
     message = refusal(with_line("[[route]]", '[[route]]\nunknown = "evolve"'))
     assert "route.1.unknown: " in message
     assert all(word in message for word in ("report", "refuse", "ignore"))
+
+
+@pytest.mark.parametrize(("said", "seconds"), [("0s", 0), ("10s", 10), ("15m", 900), ("1h", 3_600)])
+def test_how_long_a_job_waits_for_a_batch(said: str, seconds: int):
+    assert parse(f'{GOOD}\n[limits]\nstay = "{said}"').limits.stay == seconds
+
+
+@pytest.mark.parametrize("said", ["2h", "0m", "always", ""])
+def test_a_job_waits_for_an_hour_at_most(said: str):
+    with pytest.raises(SettingsError):
+        parse(f'{GOOD}\n[limits]\nstay = "{said}"')

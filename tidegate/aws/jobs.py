@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from tidegate.aws.errors import asking, code_of
 from tidegate.core.batches import Batch, JobState, job_name
 from tidegate.core.routes import Dataset, encode_dataset
-from tidegate.core.seats import code_of_job, may_ride, shared_for
+from tidegate.core.workers import code_of_job, is_offered, takes_for, worker_id
 from tidegate.flows.ports import JobReport
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class SparkApplication:
     `spark_parameters`  further arguments for spark-submit (the locations of the dependencies)
     `work`, `account`   the name of the work bucket, and the account that owns it
     `timeout_minutes`   a job is cancelled after this time
-    `linger`            seconds that the job of a first attempt waits for a further batch; 0 if it takes none
+    `stay`              seconds that a worker waits for a batch; 0 if there are none, and each job makes one attempt
+    `ledger`            the ledger's table, in which a worker finds what there is to take
     """
 
     client: "EMRServerlessClient"
@@ -48,7 +49,8 @@ class SparkApplication:
     work: str
     account: str
     timeout_minutes: int
-    linger: int = 0
+    stay: int = 0
+    ledger: str = ""
 
     def start(self, name: str, arguments: Sequence[str], *, token: str, tags: Mapping[str, str]) -> str:
         """The id of the job run. Who starts it again under this `token`, in the same way, gets the same run.
@@ -106,42 +108,48 @@ class EmrServerless:
 
     @property
     def code(self) -> str:
-        if not self._application.linger:
+        if not self._application.stay:
             return ""
         return code_of_job(self._application.entry_point, self._application.spark_parameters)
 
     @property
-    def linger(self) -> int:
-        return self._application.linger
-
-    @property
-    def shared_for(self) -> int:
-        return shared_for(self._application.timeout_minutes * 60)
+    def takes_for(self) -> int:
+        return takes_for(self._application.timeout_minutes * 60)
 
     def start(self, batch: Batch, dataset: Dataset, *, owner: str, last: bool) -> str | None:
         hand_off = {"batch": batch.id, "attempt": batch.attempt}
         return self._start_once(hand_off=hand_off, batch=batch, dataset=dataset, owner=owner, last=last)
 
     def _start(self, *, hand_off: dict[str, Any], batch: Batch, dataset: Dataset, owner: str, last: bool) -> str:
+        asked = self._application
         arguments = [
-            "fence" if batch.fencing else "ingest",
             f"--batch={batch.id}",
             f"--attempt={batch.attempt}",
-            f"--work={self._application.work}",
-            f"--account={self._application.account}",
-            f"--landing-owner={owner or self._application.account}",
-            f"--digest={batch.manifest}",
-            f"--floors={batch.floors}",
-            *(["--last"] if last else []),
-            *(
-                [f"--linger={self._application.linger}", f"--shared-for={self.shared_for}"]
-                if self._application.linger and may_ride(batch, last=last)
-                else []
-            ),
-            f"--dataset={encode_dataset(dataset)}",
+            f"--work={asked.work}",
+            f"--account={asked.account}",
         ]
+        if asked.stay and is_offered(batch, last=last):
+            arguments = [
+                "work",
+                *arguments,
+                f"--worker={worker_id(batch)}",
+                f"--code={self.code}",
+                f"--ledger={asked.ledger}",
+                f"--stay={asked.stay}",
+                f"--takes-for={self.takes_for}",
+            ]
+        else:
+            arguments = [
+                "fence" if batch.fencing else "ingest",
+                *arguments,
+                f"--landing-owner={owner or asked.account}",
+                f"--digest={batch.manifest}",
+                f"--floors={batch.floors}",
+                *(["--last"] if last else []),
+                f"--dataset={encode_dataset(dataset)}",
+            ]
         with asking(f"start the job of batch {batch.id}, attempt {batch.attempt}"):
-            return self._application.start(
+            return asked.start(
                 job_name(batch.route, batch.id, batch.attempt),
                 arguments,
                 # a rebuilt ledger may fence in an attempt whose number EMR knows with a job that was to publish

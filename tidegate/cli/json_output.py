@@ -225,16 +225,12 @@ SHOWN: dict[type, Callable[[Any], dict[str, Any]]] = {
 
 
 def status(deployment: str, found: Overview) -> dict[str, Any]:
-    def riding(each: RouteStatus) -> list[dict[str, Any]]:
-        ride = (batch for batch in each.unfinished if batch.id in found.hosts)
-        return [{"batch": it.id, "job_run": it.job_run, "job_of": found.hosts[it.id] or None} for it in ride]
-
     return document(
         deployment=deployment,
         holds=all(each.uploads.holds for each in found.statuses),
         halted=sum(len(each.halted) for each in found.statuses),
         **picked(found, "unannounced=waiting dead_letters=letters earlier_files=earlier needs"),
-        routes=[{**document(each), "riding": riding(each)} for each in found.statuses],
+        routes=[document(each) for each in found.statuses],
     )
 
 

@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich import box
 from rich.console import Console
@@ -39,7 +39,7 @@ def status(found: Overview, *, now: int) -> None:
         out.print(conservation(statuses[start : start + abreast]))
     unfinished = [batch for each in statuses for batch in each.unfinished]
     if unfinished:
-        _unfinished(out, unfinished, found.hosts, now)
+        _unfinished(out, unfinished, now)
     notes_and_needs(out, found, now)
 
 
@@ -185,11 +185,11 @@ def _batches(each: RouteStatus) -> str:
     return ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "none"
 
 
-def _unfinished(out: Console, batches: Iterable[Batch], hosts: Mapping[str, str], now: int) -> None:
+def _unfinished(out: Console, batches: Iterable[Batch], now: int) -> None:
     if out.width < TABLE_OF_BATCHES:
         out.print(Text("unfinished batches", "italic"))
         for batch in batches:
-            for line in standing(batch, hosts.get(batch.id), now):
+            for line in standing(batch, now):
                 say(out, line, indent=4)
         out.print()
         return
@@ -209,14 +209,13 @@ def _unfinished(out: Console, batches: Iterable[Batch], hosts: Mapping[str, str]
             str(batch.objects),
             size(batch.bytes),
             duration(now - batch.opened_at),
-            batch.job_run + _host(hosts.get(batch.id)),
+            batch.job_run,
         )
     out.print(table)
 
 
-def standing(batch: Batch, host: str | None, now: int) -> list[str]:
-    """Where an unfinished batch stands, in lines for a narrow terminal. `host` as a value of `flows.status.hosts_of`,
-    None if it has a job of its own."""
+def standing(batch: Batch, now: int) -> list[str]:
+    """Where an unfinished batch stands, in lines for a narrow terminal."""
     attempt = f", attempt {batch.attempt}" if batch.attempt else ""
     lines = [
         f"  {batch.id}  {state_of(batch).plain}{attempt}",
@@ -224,15 +223,8 @@ def standing(batch: Batch, host: str | None, now: int) -> list[str]:
         f" for {duration(now - batch.opened_at)}",
     ]
     if batch.job_run:
-        lines.append(f"    job {batch.job_run}{_host(host)}")
+        lines.append(f"    job {batch.job_run}")
     return lines
-
-
-def _host(batch_id: str | None) -> str:
-    """In whose job a batch rides; None if it has a job of its own."""
-    if batch_id is None:
-        return ""
-    return f", rides in the job of {batch_id}" if batch_id else ", rides in the job of another batch"
 
 
 def state_of(batch: Batch) -> Text:

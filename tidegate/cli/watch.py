@@ -95,7 +95,7 @@ def _route(out: Console, each: RouteStatus, found: Overview, now: int) -> None:
 def _batches(each: RouteStatus, found: Overview, now: int) -> Sequence[str]:
     lines: list[str] = []
     for batch in each.unfinished:
-        lines += standing(batch, found.hosts.get(batch.id), now)
+        lines += standing(batch, now)
         if batch.state is State.OPEN:
             slot_free = each.slots_taken < each.route.limits.in_flight
             told = gathering(batch, each.route.limits, now=now, slot_free=slot_free, paused=bool(each.paused))

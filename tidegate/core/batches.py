@@ -61,7 +61,6 @@ class Batch:
     `wish`         what a person wants done with its uploads once it is abandoned; None if nobody said, or if it is done
     `wished_at`    when that was noted
     `wished_parts` for how many of its parts the wish is carried out
-    `rides`        the attempt was given to a job that another batch started
     `skips`        a person said to go on without the parts that are missing in the work bucket
     `unknown`      the names in its files that the schema lacks, with how many committed uploads have each
                    (`core.unknown`)
@@ -97,7 +96,6 @@ class Batch:
     wished_at: int = 0
     wished_parts: int = 0
     skips: bool = False
-    rides: bool = False
     undecided: bool = False
     unknown: Mapping[str, int] = field(default_factory=dict)
     rows_removed: bool = False
@@ -209,15 +207,15 @@ def next_step(
     hopeless: bool,
     limits: BatchLimits,
     now: int,
-    patience: int = 0,
+    stuck: bool = False,
 ) -> Step:
     """What to do with a batch that is SUBMITTED.
 
     The caller must read the job's state *before* the receipt. A job writes its receipt and then ends. In the other
     order, a job that does both between the two reads would appear to have ended without a receipt.
-    `hopeless`: the attempt reported that another one could not succeed. `patience`: after so many seconds a batch that
-    rides in another one's job has its next attempt (`core.seats.patience`). `now` is in epoch seconds: the next attempt
-    begins only after a while, because what failed this one may pass. What waiting cannot cure halts at once.
+    `hopeless`: the attempt reported that another one could not succeed. `stuck`: it must not wait
+    for its worker any longer (`core.workers.is_stuck`). `now` is in epoch seconds: the next attempt begins only after a
+    while, because what failed this one may pass. What waiting cannot cure halts at once.
     """
     if receipt:
         return Step.SETTLE
@@ -226,9 +224,8 @@ def next_step(
     if job is JobState.UNKNOWN:
         return Step.HAND_OFF
     begins = next_attempt_from(batch, limits)
-    if job is JobState.ACTIVE:
-        stuck = batch.rides and begins is not None and now - batch.submitted_at >= patience
-        return Step.NEXT_ATTEMPT if stuck else Step.WAIT
+    if job is JobState.ACTIVE and not stuck:
+        return Step.WAIT
     if hopeless or begins is None:
         return Step.HALT
-    return Step.NEXT_ATTEMPT if now >= begins else Step.WAIT
+    return Step.NEXT_ATTEMPT if stuck or now >= begins else Step.WAIT

@@ -7,7 +7,6 @@ In the batch's folder of the work bucket:
     floor.json                       where the table stood before the first attempt
     floor-<n>.json                   the same, after a person decided for the nth time that the batch is not in it
     outcomes/<staged snapshot>.jsonl.gz
-    seats/<attempt>/<number>.json    the batches that ride in the job of this attempt (`core.seats`)
     failures/<attempt>.json          why an attempt gave up, for settling and for people
     receipt.json                     the table's decision
     removed.json                     rows of the batch are gone, and it never brings them again

@@ -17,8 +17,8 @@ def outlook(batch: Batch, limits: BatchLimits) -> str:
     attempt, begun = f"attempt {batch.attempt}", f"began at {iso(batch.submitted_at)}"
     if not batch.job_run:
         return (
-            f"{attempt} {begun}, and no job of it is on record yet: settling tries to start one every minute, and logs"
-            " why if it cannot"
+            f"{attempt} {begun}, and no job of it is on record yet: every minute settling looks for the one that"
+            " takes it, or tries to start one, and logs why if it cannot"
         )
     following = next_attempt_from(batch, limits)
     if following is None:
@@ -35,7 +35,7 @@ def is_delayed(batch: Batch, *, now: int) -> bool:
 
 def gathering(batch: Batch, limits: BatchLimits, *, now: int, slot_free: bool, paused: bool) -> str:
     """When a batch that is OPEN is sealed, as `core.batches.is_due` decides it. It is at the latest: the schedule looks
-    once in `SCHEDULE` seconds, and a batch that can ride in a job that was just started is sealed earlier."""
+    once in `SCHEDULE` seconds, and a batch that a worker waits for is sealed earlier."""
     if not batch.notices:
         return "no upload has come yet"
     if is_full(batch, limits):

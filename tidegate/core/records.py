@@ -9,7 +9,8 @@
     leftover  l#<route>        <batch>    a batch ends, and some of its uploads are quarantined, or it is abandoned
     audit     audits           <place>    a place is watched, or left; an audit of it begins, or has done a page
     outbox    outbox           <batch>    a batch is committed, until its event was sent
-    job       jobs             shared     a job is started that takes further batches along
+    offer     work             offer#<batch>   an attempt is there to be taken, and a worker takes it
+    worker    work             worker#<id>     a worker was started, or says that it lives
     whole     ledger           whole      the first function runs, or a rebuild is complete
 
 Only the transitions of `core.transitions` write them.
@@ -30,9 +31,9 @@ from tidegate.core.items import Item, Key
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import COMES_BACK, NO_TALLY, Tally
 from tidegate.core.routes import Place, Route, decode_route
-from tidegate.core.seats import SharedJob
 from tidegate.core.uploads import object_hash
 from tidegate.core.versions import check_version
+from tidegate.core.workers import Offer, Worker
 
 VERSION = 1
 OUTBOX = "outbox"
@@ -46,8 +47,9 @@ ROUTES = "routes"
 WHOLE = Key("ledger", "whole")
 """The key of the one record that says that the ledger is whole. While it is missing nothing is read or written
 (`stores.guarded`)."""
-SHARED_JOB = Key("jobs", "shared")
-"""The key of the one record of the job that takes batches along."""
+WORK = "work"
+"""The partition of what workers take, and of the workers: a few records, read together. Jobs may write it, and no
+other."""
 DAY = 24 * 60 * 60
 # A claim names a notice, and a notice names a batch: each record outlives those that name it.
 NOTICE_OUTLIVES_CLAIM = DAY
@@ -136,6 +138,17 @@ def batch_key(batch_id: str) -> Key:
     return Key(f"b#{batch_id}", "batch")
 
 
+OFFER, WORKER = "offer#", "worker#"
+
+
+def offer_key(batch_id: str) -> Key:
+    return Key(WORK, f"{OFFER}{batch_id}")
+
+
+def worker_key(worker_id: str) -> Key:
+    return Key(WORK, f"{WORKER}{worker_id}")
+
+
 def route_key(name: str) -> Key:
     return Key(f"r#{name}", "route")
 
@@ -208,7 +221,6 @@ def decode_batch(item: Item) -> Batch:
         state=State(told["state"]),
         opened_at=told["opened_at"],
         job_run=told.get("job_run", ""),
-        rides=told.get("rides", False),
         halted=told.get("halted", ""),
         undecided=told.get("undecided", False),
         tally=Tally.from_dict(told.get("tally", {})),
@@ -288,16 +300,35 @@ def decode_audit(item: Item) -> AuditRun:
     )
 
 
-def decode_shared_job(item: Item) -> SharedJob:
+def is_offer(item: Item) -> bool:
+    """Whether a record of the partition `WORK` is an offer, and no worker."""
+    return str(item["sk"]).startswith(OFFER)
+
+
+def decode_offer(item: Item) -> Offer:
     told = _readable(item)
-    return SharedJob(
-        told["batch"],
-        told["attempt"],
-        told["job_run"],
+    return Offer(
+        told["sk"].removeprefix(OFFER),
         told["code"],
-        told["started_at"],
-        told["expires_at"],
-        told.get("latest", ""),
+        told["owner"],
+        told["small"],
+        told.get("worker", ""),
+        told.get("taken_at", 0),
+    )
+
+
+def decode_worker(item: Item) -> Worker:
+    told = _readable(item)
+    return Worker(
+        told["sk"].removeprefix(WORKER),
+        told["code"],
+        told.get("job_run", ""),
+        told.get("started_at", 0),
+        told["until"],
+        told.get("seen_at", 0),
+        told.get("batch", ""),
+        told.get("since", 0),
+        told.get("small", True),
     )
 
 

@@ -1,14 +1,20 @@
-"""Hand-off: a sealed batch becomes a Spark job.
+"""Hand-off: a sealed batch becomes an attempt, and there is a Spark job to make it.
 
 step                        if the process dies right after it
 1 write the manifest        the next hand-off finds it written
 2 SEALED -> SUBMITTED(1)    settling finds an attempt without a job and goes on at step 3
 3 fix how it reads          the same: the first write counts
-4 give it a seat in a job   the same: it gets a second seat, or a job, and decision 3 lets only one driver publish
-  that is under way (`flows.ride`)
-5 or start a job            the same: Powertools or the client token return the same run; if both fail there are two
-                            drivers, and decision 3 lets only one of them publish
-6 record the job run        a job that was started is not known as one that takes batches along
+4 offer it                  the same, and finds the offer; or a worker takes it
+5 is a worker there to      the same
+  take it?
+6 or start one              the same: Powertools or the client token return the same run; if both fail there is a worker
+                            too many, which finds nothing to take, and ends
+7 record the job run        the same
+8 note the worker           it says itself that it lives, as soon as it does
+
+A driver costs more than the work of a small batch, and takes longer to start. So a job takes one attempt after the
+other, from whichever batch (`flows.worker`). A later attempt, and a fence, has a job of its own (`core.workers`): it
+is started at step 6, without 4 and 5.
 """
 
 from collections.abc import Iterator
@@ -18,8 +24,8 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Dataset, Route, decode_dataset, encode_dataset
+from tidegate.core.workers import Offer, Worker, is_offered, is_served, is_small, worker_id
 from tidegate.flows.ports import Ports
-from tidegate.flows.ride import ride, share
 from tidegate.flows.seal import ensure_manifest
 from tidegate.metrics import Metric
 
@@ -79,8 +85,7 @@ def begin(route: Route, batch_id: str, attempt: int, ports: Ports) -> bool:
 
 
 def start_job(route: Route, batch: Batch, ports: Ports) -> None:
-    """Give the batch's current attempt a seat in a job that is under way, or start its job, or find the one that was
-    started; and record the run.
+    """See to it that a job makes the batch's current attempt, and record the one that is started for it.
 
     This decides how the batch's files are read, once for each attempt. So a halted batch gets a corrected schema with
     its next attempt, and two jobs of one attempt read alike.
@@ -90,14 +95,19 @@ def start_job(route: Route, batch: Batch, ports: Ports) -> None:
     if not dataset:
         return
     last = batch.attempt >= route.limits.attempts
-    if job_run := ride(batch, dataset, ports, owner=route.owner, last=last):
-        ports.ledger.record_job(batch.id, batch.attempt, job_run, rides=True)
-        return
+    offer = Offer(batch.id, ports.jobs.code, route.owner, is_small(batch)) if is_offered(batch, last=last) else None
+    if offer and offer.code:
+        ports.ledger.offer(offer)
+        if is_served(offer, ports.ledger.pool(), now=ports.clock()):
+            return
     job_run = ports.jobs.start(batch, decode_dataset(dataset), owner=route.owner, last=last)
     if job_run:
         ports.ledger.record_job(batch.id, batch.attempt, job_run)
         ports.measure(Metric.JOBS_STARTED, 1, route.name)
-        share(batch, job_run, ports, last=last)
+        if offer and offer.code:
+            now = ports.clock()
+            until = now + ports.jobs.takes_for
+            ports.ledger.note_started(Worker(worker_id(batch), offer.code, job_run, started_at=now, until=until))
 
 
 def dataset_of(batch: Batch, route: Route) -> Dataset:

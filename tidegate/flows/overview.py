@@ -7,7 +7,6 @@ It costs, whatever the deployment has done before:
     the routes' records                                         1 for each 100
     their unfinished batches, and those with a wish             1 for each 100
     a batch with a wish that has expired                        1 for each
-    the job that was started last, if a batch rides             1
     what was left outside, of a route with abandoned uploads    1 for each
     the same, of a route with uploads in quarantine             1 for each
     the two queues of dead letters                              1 each
@@ -16,7 +15,7 @@ It costs, whatever the deployment has done before:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.routes import Route
@@ -24,19 +23,17 @@ from tidegate.flows.announce import NOTHING_WAITS, Unannounced, unannounced
 from tidegate.flows.earlier_files import EarlierFiles
 from tidegate.flows.needs import Need, needs
 from tidegate.flows.ports import Ports
-from tidegate.flows.status import RouteStatus, everything, hosts_of
+from tidegate.flows.status import RouteStatus, everything
 from tidegate.flows.waiting_letters import CountsLetters, LettersWaiting, waiting_letters
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`hosts`: in whose job each batch rides (`flows.status.hosts_of`). `letters` is None if they could not be counted,
-    and `uncounted` says why."""
+    """`letters` is None if they could not be counted, and `uncounted` says why."""
 
     statuses: tuple[RouteStatus, ...]
     needs: tuple[Need, ...] = ()
     waiting: Unannounced = NOTHING_WAITS
-    hosts: Mapping[str, str] = field(default_factory=dict)
     letters: LettersWaiting | None = None
     uncounted: str = ""
     earlier: tuple[EarlierFiles, ...] = ()
@@ -60,10 +57,9 @@ def overview(
     the rest. `most_waiting` as in `flows.announce.unannounced`."""
     statuses = tuple(everything(configured, ports))
     waiting = unannounced(ports, most_waiting)
-    hosts = hosts_of(statuses, ports)
     letters, uncounted = None, ""
     try:
         letters = waiting_letters(*boxes)
     except TidegateError as error:
         uncounted = str(error)
-    return Overview(statuses, tuple(needs(statuses, letters)), waiting, hosts, letters, uncounted)
+    return Overview(statuses, tuple(needs(statuses, letters)), waiting, letters, uncounted)

@@ -61,21 +61,17 @@ class Jobs(Protocol):
 
     @property
     def code(self) -> str:
-        """What a job that is started now runs; empty if jobs take no further batches along."""
+        """What a job that is started now runs; empty if there are no workers: each job makes one attempt."""
         ...
 
     @property
-    def shared_for(self) -> int:
-        """Seconds after its start for which a job takes further batches."""
-        ...
-
-    @property
-    def linger(self) -> int:
-        """Seconds for which a job that has nothing to do waits for a further batch."""
+    def takes_for(self) -> int:
+        """Seconds after its start in which a worker takes batches."""
         ...
 
     def start(self, batch: Batch, dataset: Dataset, *, owner: str, last: bool) -> str | None:
-        """The id of the run of this batch's current attempt; None if another process is starting it right now.
+        """The id of the run that is started for this batch's current attempt, which is a worker's if that is offered
+        (`core.workers.is_offered`); None if another process is starting it right now.
 
         `owner` is the account of the uploads' bucket, empty for the deployment's own. `last`: no other attempt follows
         by itself.

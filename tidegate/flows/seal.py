@@ -13,7 +13,7 @@ from tidegate.core.manifests import Sealed, batch_folder, decode_sealed, notice_
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route, encode_dataset
-from tidegate.core.seats import is_small
+from tidegate.core.workers import is_small
 from tidegate.flows.ports import Ports
 from tidegate.metrics import Metric
 
@@ -35,7 +35,7 @@ def seal_if_due(route: Route, ports: Ports, *, next_look: int, share: float = 1)
     if batch is None:
         return False
     slot_free = not record.paused and len(record.running) + _waiting(record, route, ports) < route.limits.in_flight
-    # a large one gets into a job only if nothing else does
+    # a large one keeps a worker for long
     share = share if is_small(batch) else 1
     limits = replace(route.limits, max_wait=int(route.limits.max_wait * share))
     if not is_due(batch, limits, now=ports.clock(), slot_free=slot_free, next_look=next_look):

@@ -30,14 +30,13 @@ from tidegate.core.quarantine import is_behind
 from tidegate.core.receipts import Ending, Receipt, decode_endings, decode_failure, decode_receipt, given_up
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
-from tidegate.core.seats import patience, takes_along
+from tidegate.core.workers import is_offered, is_stuck, waits, worker_id
 from tidegate.flows.announce import announce
 from tidegate.flows.drop_quarantined import drop_corrected, is_its_minute
 from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
 from tidegate.flows.missing import known_parts
 from tidegate.flows.ports import JobReport, Ports
 from tidegate.flows.quarantine_age import look_for_oldest
-from tidegate.flows.ride import a_job_waits, shared_job
 from tidegate.flows.seal import ensure_manifest, halted, seal_if_due
 from tidegate.flows.send import send
 from tidegate.flows.status import standing
@@ -119,25 +118,31 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
 
 
 def join_in(routes: Iterable[Route], ports: Ports) -> list[Exception]:
-    """Seal what gathers, if a job waits for a batch; or those batches that are half due, if a job was just started that
-    takes batches along. They need no job of their own then. So routes that wait equally long are soon due together, and
-    share each job.
+    """Seal what gathers, if a worker waits for a batch: it costs nothing more then, and its rows are there in seconds.
 
-    Each of them is sealed and handed off as any other. Returns the errors: one route's does not stop the others. It
-    costs four reads and a question to the service, and two reads for each route that gathers while a job waits, or is
-    that young.
+    Each batch is handed off as any other. Returns the errors: one route's does not stop the others. It costs two reads,
+    and two for each route while a worker waits.
     """
-    job, now = shared_job(ports), ports.clock()
-    young = job is not None and takes_along(job, ports.jobs.code, now=now) and now - job.started_at < SCHEDULE
-    share = 0.0 if a_job_waits(job, ports) else 0.5 if young else 1.0
     troubles: list[Exception] = []
-    for route in routes if share < 1 else ():
+    for route in routes if a_worker_waits(ports) else ():
         try:
-            if seal_if_due(route, ports, next_look=SCHEDULE, share=share):
+            if seal_if_due(route, ports, next_look=SCHEDULE, share=0):
                 hand_off_sealed(route, ports, patient=False)
         except Exception as error:
             troubles.append(error)
     return troubles
+
+
+def a_worker_waits(ports: Ports) -> bool:
+    """Whether a worker has nothing to do, and nothing is there for it to take."""
+    if not ports.jobs.code:
+        return False
+    pool = ports.ledger.pool()
+    if any(not each.worker and each.code == ports.jobs.code for each in pool.offers):
+        return False
+    at = ports.ledger.batches(each.batch for each in pool.workers if each.batch)
+    ended = [each.id for each in at.values() if each.state in (State.COMMITTED, State.ABANDONED)]
+    return any(waits(each, ports.jobs.code, ended, now=ports.clock()) for each in pool.workers)
 
 
 def routes_to_settle(configured: Mapping[str, Route], ports: Ports) -> list[Route]:
@@ -219,12 +224,12 @@ def advance(route: Route, ports: Ports, *, next_look: int, share: float = 1) -> 
 
 
 def advance_each(routes: Iterable[Route], ports: Ports) -> list[Exception]:
-    """Seal and hand off for routes whose notices were dispatched: at once, if a job waits for a batch. Returns the
+    """Seal and hand off for routes whose notices were dispatched: at once, if a worker waits for a batch. Returns the
     errors. The notices are registered, and the schedule hands them off, so none of them is given back."""
     troubles: list[Exception] = []
     share = 1.0
     try:
-        share = 0.0 if a_job_waits(shared_job(ports), ports) else share
+        share = 0.0 if a_worker_waits(ports) else share
     except Exception as error:
         troubles.append(error)
     for route in routes:
@@ -240,7 +245,7 @@ def settle_batch(route: Route, batch: Batch, ports: Ports) -> Step:
     """Settle one submitted batch once. Returns the step that was taken."""
     folder = batch_folder(batch.id)
     # the job first and the receipt second: see `next_step`
-    report = ports.jobs.report(batch.job_run) if batch.job_run else JobReport(JobState.UNKNOWN)
+    report, stuck = _its_job(batch, ports)
     receipt = ports.work.get(folder + "receipt.json")
     failure = ports.work.get(failure_name(folder, batch.attempt))
     reported = decode_failure(failure) if failure else None
@@ -249,7 +254,7 @@ def settle_batch(route: Route, batch: Batch, ports: Ports) -> Step:
         report.state,
         receipt=receipt is not None,
         hopeless=reported is not None and reported.hopeless,
-        patience=patience(batch),
+        stuck=stuck,
         limits=route.limits,
         now=ports.clock(),
     )
@@ -264,6 +269,8 @@ def settle_batch(route: Route, batch: Batch, ports: Ports) -> Step:
             ports.measure(Metric.ATTEMPTS_FAILED, 1, route.name)
             ensure_manifest(batch, ports)
             begin(route, batch.id, batch.attempt + 1, ports)
+            if batch.attempt == 1:
+                ports.ledger.withdraw(batch.id)
         case Step.HALT:
             reason = reported.reason if reported else report.details or "the job ended without a receipt or a reason"
             # counted first: a process that dies in between counts it twice, and not never
@@ -272,6 +279,28 @@ def settle_batch(route: Route, batch: Batch, ports: Ports) -> Step:
         case Step.WAIT:
             pass
     return step
+
+
+def _its_job(batch: Batch, ports: Ports) -> tuple[JobReport, bool]:
+    """What the service says of the job that makes the batch's attempt; and whether the batch must not wait for it any
+    longer. If a worker has taken the attempt, that is the worker's job, and it is recorded."""
+    offer, worker, run = None, None, batch.job_run
+    if is_offered(batch, last=False):
+        offer = ports.ledger.offer_of(batch.id)
+        worker = ports.ledger.worker(offer.worker or worker_id(batch)) if offer else None
+    if offer and offer.worker:
+        run = worker.job_run if worker else run
+        if run not in ("", batch.job_run):
+            ports.ledger.record_job(batch.id, batch.attempt, run, taken=True)
+    nobody_says = JobState.ACTIVE if offer and offer.worker else JobState.UNKNOWN
+    report = ports.jobs.report(run) if run else JobReport(nobody_says)
+    if worker and report.state is JobState.ENDED:
+        ports.ledger.leave(worker.id)  # nobody counts on it any more
+    if offer is None:
+        return report, False
+    # nobody has made the attempt, so its failure is nothing to wait for
+    never_made = report.state is JobState.ENDED and not offer.worker
+    return report, never_made or is_stuck(batch, offer, worker, now=ports.clock())
 
 
 def step_aside_if_due(route: Route, batch: Batch, ports: Ports) -> bool:

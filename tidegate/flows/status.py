@@ -88,19 +88,6 @@ def everything(configured: Mapping[str, Route], ports: Ports) -> list[RouteStatu
     ]
 
 
-def hosts_of(statuses: Iterable[RouteStatus], ports: Ports) -> dict[str, str]:
-    """In whose job each unfinished batch rides: the id of the batch that the job was started for, "" if nobody knows it
-    any more. A job that has decided its own batch is known as long as it was started last."""
-    unfinished = [batch for each in statuses for batch in each.unfinished]
-    riding = [batch for batch in unfinished if batch.rides and batch.job_run]
-    if not riding:
-        return {}
-    shared = ports.ledger.shared_job()
-    started = {shared.job_run: shared.batch} if shared else {}
-    started |= {batch.job_run: batch.id for batch in unfinished if batch.job_run and not batch.rides}
-    return {batch.id: started.get(batch.job_run, "") for batch in riding}
-
-
 UNKNOWN_FOR = 24 * 60 * 60
 """Seconds for which names are told after a batch whose files had them. Files of several producers come in turns, so one
 batch without them ends nothing; and what no file has any more is told no longer."""

@@ -36,8 +36,6 @@ than the day for which hand-off remembers a started job (`tidegate.aws.jobs.REME
 USUAL_FILE = 100_000_000_000
 """The largest file of a route, in bytes, unless it says otherwise. One task reads a compressed file: a job of a route
 with larger ones may run for longer than `JOB_TIMEOUT`, in proportion."""
-LINGER = 10
-"""How long a job that has published waits for another batch, which then needs no job of its own."""
 BATCH = BatchLimits()
 """When a batch is handed off, and how often it is attempted, as far as a route does not say."""
 

@@ -157,11 +157,6 @@ class Settings(Section):
         return max(fixed.CONCURRENCY, *(route.lanes for route in self.routes), 0)
 
     @property
-    def linger(self) -> int:
-        """Seconds for which a job waits for a further batch; 0 if it takes none."""
-        return fixed.LINGER
-
-    @property
     def job_timeout(self) -> int:
         """Seconds, whole minutes, that a job may run: in proportion to the largest file, if that is very large."""
         largest = max((int(route.max_object_bytes) for route in self.routes), default=0)

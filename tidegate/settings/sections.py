@@ -20,6 +20,7 @@ from tidegate.settings.values import (
     S3Uri,
     SecretArn,
     ShortName,
+    Stay,
     WarehouseName,
 )
 from tidegate.settings.words import misplaced
@@ -157,10 +158,11 @@ class RetentionSettings(Section):
 class LimitSettings(Section):
     """The share of the account's quotas that the deployment may use. The default fits a new account."""
 
-    reserve_concurrency: StrictBool = Field(
-        False,
-        description="Reserve the functions' invocations. Lambda refuses that if less than 100 are left to the account, "
-        "or 10 in a new account.",
+    stay: Stay = Field(
+        "10s",
+        validate_default=True,
+        description="How long a job waits for a further batch, 0s to 1h. What arrives meanwhile lands in seconds. EMR "
+        "charges for the driver that waits.",
     )
     vcpu: StrictInt = Field(
         16,

@@ -31,6 +31,17 @@ Duration = Annotated[int, BeforeValidator(duration, json_schema_input_type=str)]
 """Seconds, written as "60s", "15m", "12h" or "14d"."""
 
 
+def _stay(value: object) -> int:
+    seconds = 0 if value == "0s" else duration(value)
+    if seconds > HOUR:
+        raise ValueError("a job waits for an hour at most")
+    return seconds
+
+
+Stay = Annotated[int, BeforeValidator(_stay, json_schema_input_type=str)]
+"""Seconds, written as "0s" or "10m"."""
+
+
 SIZE = re.compile(r"[0-9]+(\.[0-9]+)?\s*([A-Za-z]+)?")
 
 

@@ -82,7 +82,6 @@ def _unfinished(seen: Seen, now: int) -> list[dict[str, Any]]:
             "route": each.route.name,
             "age": now - batch.opened_at,
             "next": what_next(batch, each, now=now),
-            "host": seen.overview.hosts.get(batch.id),
         }
         for each, route in zip(seen.overview.statuses, seen.document["routes"], strict=True)
         for batch, document in zip(each.unfinished, route["unfinished"], strict=True)

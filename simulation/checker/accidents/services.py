@@ -281,13 +281,13 @@ def announced_and_given_up(world: Scene) -> None:
     aborted(world)
 
 
-# ---- batches that ride along
+# ---- workers
 
 
-def riding_along(world: Scene) -> None:
-    """The batches of two routes are due at once, and one rides in the other's job. A second batch of the first route
-    comes while the job waits for one."""
-    world.turn(linger=20, max_wait=1)
+def one_worker(world: Scene) -> None:
+    """The batches of two routes are due at once, and one worker takes both. A second batch of the first route comes
+    while it waits for one."""
+    world.turn(stay=20, max_wait=1)
     world.upload_each("a")
     world.upload_each("p", plain=True)
     world.upload_each("b", MORE, after=75.0)

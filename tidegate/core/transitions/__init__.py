@@ -11,7 +11,8 @@
     note_manifest   which parts count                              no other digest is recorded
     begin_attempt   that an attempt is made, in a slot             the attempt before it is the last; a slot is free
     fix_dataset     how an attempt reads its files                 the attempt is under way; the first write counts
-    record_job      which job run an attempt has                   the attempt is under way, and has none
+    record_job      which job run an attempt has                   the attempt is under way, and has none, or a worker
+                                                                   has taken it
     record_ending   how an upload ended, if not committed          it is live, and its owner is the ending's notice
     note_endings    how many endings are recorded                  the batch is submitted
     end_batch       3, after the table: published, or fenced       the batch is submitted
@@ -45,7 +46,8 @@
     note_audit      that a page of the run is done                 the run is the last, the page its next
     note_screening  which job screens the bucket for the run       the run is the last; it has no job, and no page
     give_up_audit   that a run has ended without its findings      the run is the last, its pages and job as read
-    remember_route, note_shared_job, count_refused: no decisions
+    take            which worker makes the first attempt           nobody has taken it
+    offer, withdraw, note_started, note_alive, leave, remember_route, count_refused: no decisions
 
 Decision 3 itself is made in the table (`core.publication`); `end_batch` records it. Nothing else writes the ledger.
 A transition is data: a list of writes, each with what it requires of its item (`core.items`). So a store states no rule
@@ -91,7 +93,6 @@ from tidegate.core.transitions.routes import (
     count_refused,
     note_emptied,
     note_oldest,
-    note_shared_job,
     pause,
     remember_route,
     unpause,
@@ -106,6 +107,7 @@ from tidegate.core.transitions.uploads import (
     take_over,
 )
 from tidegate.core.transitions.wishes import end_wish, forget_wish, give_up, note_wish, resume, wish
+from tidegate.core.transitions.workers import leave, note_alive, note_started, offer, take, withdraw
 
 __all__ = [
     "MOST_DROPPED",
@@ -130,7 +132,9 @@ __all__ = [
     "index_claim",
     "index_notice",
     "index_over",
+    "leave",
     "note_again",
+    "note_alive",
     "note_announced",
     "note_audit",
     "note_emptied",
@@ -139,8 +143,9 @@ __all__ = [
     "note_oldest",
     "note_removed",
     "note_screening",
-    "note_shared_job",
+    "note_started",
     "note_wish",
+    "offer",
     "open_batch",
     "open_ledger",
     "pause",
@@ -152,8 +157,10 @@ __all__ = [
     "resume_watch",
     "seal",
     "step_aside",
+    "take",
     "take_over",
     "unpause",
     "void",
     "wish",
+    "withdraw",
 ]

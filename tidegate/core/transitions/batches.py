@@ -107,7 +107,7 @@ def void(notice_id: str, route: str, *, now: int, retention: int) -> Transition:
 HALT = ("halted", "halted_at", "undecided")
 
 
-OF_THE_LAST_ATTEMPT = ("job_run", "rides", "dataset", *HALT)
+OF_THE_LAST_ATTEMPT = ("job_run", "dataset", *HALT)
 """What the batch's record says about an attempt, and a further attempt begins without."""
 
 
@@ -156,9 +156,9 @@ def fix_dataset(batch_id: str, attempt: int, dataset: str) -> Transition:
     )
 
 
-def record_job(batch_id: str, attempt: int, job_run: str, *, rides: bool = False) -> Transition:
-    change = Update(sets={"job_run": job_run, **({"rides": True} if rides else {})})
-    requires = (*under_way(attempt), Lacks("job_run"))
+def record_job(batch_id: str, attempt: int, job_run: str, *, taken: bool = False) -> Transition:
+    change = Update(sets={"job_run": job_run})
+    requires = under_way(attempt) if taken else (*under_way(attempt), Lacks("job_run"))
     return single(f"record job {job_run} of batch {batch_id}", Write(batch_key(batch_id), change, requires))
 
 

@@ -1,9 +1,8 @@
 """The transitions of a route's record, and what decides nothing."""
 
-from tidegate.core.items import Has, Is, IsNot, Item, Lacks, Put, Transition, Update, Write
-from tidegate.core.records import SHARED_JOB, VERSION, Leftover, RouteRecord, leftover_key, route_key, settings_key
+from tidegate.core.items import Has, Is, IsNot, Lacks, Transition, Update, Write
+from tidegate.core.records import VERSION, Leftover, RouteRecord, leftover_key, route_key, settings_key
 from tidegate.core.routes import Route, encode_route
-from tidegate.core.seats import SharedJob
 from tidegate.core.transitions.common import single
 
 
@@ -61,22 +60,6 @@ def remember_route(route: Route) -> Transition:
             (IsNot("settings", settings),),
         ),
     )
-
-
-def note_shared_job(job: SharedJob) -> Transition:
-    """It replaces the one before, whichever was started first: hand-off asks whether it is under way before it uses
-    it."""
-    item: Item = {
-        "v": VERSION,
-        "batch": job.batch,
-        "attempt": job.attempt,
-        "job_run": job.job_run,
-        "code": job.code,
-        "started_at": job.started_at,
-        "expires_at": job.until,
-        "latest": job.latest,
-    }
-    return single(f"note that job {job.job_run} takes batches along", Write(SHARED_JOB, Put(item)))
 
 
 def count_refused(route: str, count: int) -> Transition:

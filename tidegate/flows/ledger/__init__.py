@@ -16,10 +16,11 @@ from tidegate.flows.ledger.batches import LedgerBatches
 from tidegate.flows.ledger.claiming import Claimed, Claiming, Registration
 from tidegate.flows.ledger.index import LedgerIndex
 from tidegate.flows.ledger.records import CLOCKS
+from tidegate.flows.ledger.workers import LedgerWorkers
 
 __all__ = ["CLOCKS", "Claimed", "Ledger", "Registration"]
 
 
 @dataclass(frozen=True)
-class Ledger(Claiming, LedgerBatches, Afterwards, LedgerAudits, LedgerIndex):
+class Ledger(Claiming, LedgerBatches, LedgerWorkers, Afterwards, LedgerAudits, LedgerIndex):
     """All of it, on one store."""

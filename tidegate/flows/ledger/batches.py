@@ -11,14 +11,11 @@ from tidegate.core.notices import Entry
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.records import (
     OUTBOX,
-    SHARED_JOB,
     Leftover,
     RouteRecord,
     decode_announcement,
     decode_claim,
-    decode_shared_job,
 )
-from tidegate.core.seats import SharedJob
 from tidegate.core.uploads import Upload
 from tidegate.flows.ledger.records import LedgerRecords
 
@@ -44,18 +41,9 @@ class LedgerBatches(LedgerRecords):
         done = self.store.apply(transitions.fix_dataset(batch_id, attempt, dataset))
         return str(done.item["dataset"]) if isinstance(done, Applied) and done.item else None
 
-    def record_job(self, batch_id: str, attempt: int, job_run: str, *, rides: bool = False) -> None:
-        """Record the job run of the attempt, if it is under way and has none. `rides` as in `Batch`."""
-        self.store.apply(transitions.record_job(batch_id, attempt, job_run, rides=rides))
-
-    def shared_job(self) -> SharedJob | None:
-        """The job that was started last and may take batches along."""
-        item = self._live(self.store.get(SHARED_JOB))
-        return decode_shared_job(item) if item else None
-
-    def note_shared_job(self, job: SharedJob) -> None:
-        """This job was started last."""
-        self.store.apply(transitions.note_shared_job(job))
+    def record_job(self, batch_id: str, attempt: int, job_run: str, *, taken: bool = False) -> None:
+        """Record the job run of the attempt, if it is under way, and has none or is `taken` by a worker."""
+        self.store.apply(transitions.record_job(batch_id, attempt, job_run, taken=taken))
 
     def record_endings(self, endings: Sequence[Ending]) -> tuple[Entry, ...]:
         """Write the endings of uploads that were not committed into their claims.

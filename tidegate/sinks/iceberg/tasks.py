@@ -1,6 +1,6 @@
 """Rows that the executors' tasks yield: as a DataFrame, or as the data files to which they write them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
@@ -18,7 +18,16 @@ def files_of_tasks(
     """The data files to which the tasks write their rows; `name` begins their names. None if the rows of a task are
     scattered over many partitions: then no table may have any of the files, and those that are there are removed."""
     found = _of_tasks(spark, tasks, lambda number, task: write(layout, f"{name}-{number:05}", read(task)), WRITTEN)
-    told = [each.asDict() for each in found.collect()]
+    return _written([each.asDict() for each in found.collect()], layout)
+
+
+def files_of_driver(task: T, read: Callable[[T], Iterator[Any]], layout: Layout, name: str) -> list[DataFile] | None:
+    """The same of one task, which the driver itself does: Spark takes longer to begin a task than a small one takes."""
+    told = [row for batch in write(layout, f"{name}-{0:05}", read(task)) for row in batch.to_pylist()]
+    return _written(told, layout)
+
+
+def _written(told: Sequence[Mapping[str, Any]], layout: Layout) -> list[DataFile] | None:
     files = [
         DataFile(**{**each, "offsets": tuple(each["offsets"]), "partition": tuple(each["partition"])})
         for each in told

@@ -1,0 +1,144 @@
+"""Workers: Spark jobs that take attempts, one after the other. And offers: the attempts that are there to be taken.
+
+Both are in one partition of the ledger. Nothing here is needed for correctness: any job may attempt any batch at any
+time, and the table lets one of them publish (decision 3). So it need not be exact who takes what, and who lives.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tidegate.core.batches import Batch
+
+SMALL_BYTES = 64_000_000
+SMALL_OBJECTS = 5_000
+"""A batch within both is small: its rows land in a minute or so."""
+
+LONGEST = 60 * 60
+"""Seconds after its start in which a worker takes batches, at most: see `takes_for`."""
+MOST_TAKEN = 200
+"""After so many batches a worker ends, and with it whatever a process leaves behind, such as memory."""
+BEAT = 10
+"""Seconds between two signs of life."""
+ALIVE = 3 * BEAT
+"""Seconds: who has given a sign of life as lately as that is counted on."""
+SILENT = 120
+"""Seconds without a sign of life after which an attempt is taken from its worker."""
+MOST_WAITING = 20
+"""So many small batches may wait for one worker."""
+SOON = 5 * 60
+"""Seconds. A worker that is at one batch for longer, or starts for longer, may be stuck: nobody waits for it."""
+SMALL_PATIENCE = 30 * 60
+"""Seconds after which a small batch is taken from a worker that gives signs of life. A large one may take hours, and the
+service ends a job that hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The first attempt of a batch, which a worker may take. `code` is what a worker must run
+    (`flows.ports.Jobs.code`), `owner` the account of the uploads' bucket. `worker` has taken it `taken_at` (epoch
+    seconds); empty if nobody has."""
+
+    batch: str
+    code: str
+    owner: str
+    small: bool
+    worker: str = ""
+    taken_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A job that takes attempts. `id` is what it was started under, `job_run` its run, "" if nobody has noted that.
+    Times are epoch seconds. `seen_at` is its last sign of life, 0 before the first. It takes batches `until` then.
+    `batch` is what it is at `since` then, empty if it waits for one."""
+
+    id: str
+    code: str
+    job_run: str = ""
+    started_at: int = 0
+    until: int = 0
+    seen_at: int = 0
+    batch: str = ""
+    since: int = 0
+    small: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What there is to take, and who may take it."""
+
+    offers: tuple[Offer, ...] = field(default=())
+    workers: tuple[Worker, ...] = field(default=())
+
+
+def code_of_job(entry_point: str, spark_parameters: str) -> str:
+    """A short name of the code that a job runs: its script and its modules are called by the hash of what is in
+    them."""
+    return hashlib.sha256(f"{entry_point}\0{spark_parameters}".encode()).hexdigest()[:16]
+
+
+def is_small(batch: Batch) -> bool:
+    return batch.bytes <= SMALL_BYTES and batch.objects <= SMALL_OBJECTS
+
+
+def is_offered(batch: Batch, *, last: bool) -> bool:
+    """Whether any worker may make the batch's current attempt. Only the first one: what made an attempt fail must not
+    fail others with it. Not the `last` one: what fails a neighbour must not halt it. And a fence, for which a person
+    waits, has a job of its own."""
+    return batch.attempt == 1 and not batch.fencing and not last
+
+
+def worker_id(batch: Batch) -> str:
+    """The id of the worker that is started for this batch, if none is there."""
+    return f"{batch.id}-{batch.attempt}"
+
+
+def takes_for(job_timeout: int) -> int:
+    """Seconds after its start in which a worker takes batches. Half of its time at most, so that the last of them has
+    the other half."""
+    return min(LONGEST, job_timeout // 2)
+
+
+def waits(worker: Worker, code: str, ended: Iterable[str] = (), *, now: int) -> bool:
+    """Whether the worker waits for a batch. It does, too, if what it was at last is one of the `ended` ones: it has yet
+    to say so."""
+    alive = worker.code == code and now < worker.until and abs(now - worker.seen_at) < ALIVE
+    return alive and (not worker.batch or worker.batch in ended)
+
+
+def is_served(offer: Offer, pool: Pool, *, now: int) -> bool:
+    """Whether a worker has taken this offer, or those that there are will soon: a large one at once, a small one after
+    others. If not, it needs one more."""
+    if any(each.worker for each in pool.offers if each.batch == offer.batch):
+        return True
+    others = (each for each in pool.offers if each.batch != offer.batch)
+    waiting = 1 + sum(1 for each in others if not each.worker and each.code == offer.code)
+    idle = sum(waits(each, offer.code, now=now) for each in pool.workers)
+    if not offer.small:
+        return waiting <= idle
+    return waiting <= MOST_WAITING * sum(_is_quick(each, offer.code, now=now) for each in pool.workers)
+
+
+def _is_quick(worker: Worker, code: str, *, now: int) -> bool:
+    """Whether the worker will take a batch soon: it waits for one, is at a small one since just now, or was just
+    started."""
+    if worker.code != code or now >= worker.until:
+        return False
+    if not worker.seen_at:
+        return now - worker.started_at < SOON
+    at_a_small_one = worker.small and now - worker.since < SOON
+    return abs(now - worker.seen_at) < ALIVE and (not worker.batch or at_a_small_one)
+
+
+def is_stuck(batch: Batch, offer: Offer, worker: Worker | None, *, now: int) -> bool:
+    """Whether the batch must not wait for its worker any longer: for the one that has taken it, else for the one that
+    was started for it. The attempt may go on meanwhile: that is one too many, and one of the two publishes."""
+    if not offer.worker:
+        # it lives, and does something else
+        waited = now - batch.submitted_at
+        at_another = worker is not None and bool(worker.batch) and now - worker.since >= SOON
+        return worker is not None and bool(worker.seen_at) and waited >= (SOON if at_another else SMALL_PATIENCE)
+    if worker is None or now - max(worker.seen_at, offer.taken_at) >= SILENT:
+        return now - offer.taken_at >= SILENT
+    return is_small(batch) and now - offer.taken_at >= SMALL_PATIENCE
