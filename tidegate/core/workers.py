@@ -29,7 +29,7 @@ MOST_WAITING = 20
 SOON = 5 * 60
 """Seconds. A worker that is at one batch for longer, or starts for longer, may be stuck: nobody waits for it."""
 SMALL_PATIENCE = 30 * 60
-"""Seconds after which a small batch is taken from a worker that gives signs of life. A large one may take hours, and the
+"""Seconds after which a small batch is taken from a worker that gives signs of life. A large one may take hours: the
 service ends a job that hangs."""
 
 
