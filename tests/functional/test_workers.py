@@ -203,7 +203,7 @@ def test_a_large_batch_waits_for_no_other(world: World):
     assert world.jobs.started == [(second.id, 1, False)]
     world.ledger.take(first.id, "idle")
     Driver(world, "idle").lives(first.id, small=False)
-    assert not world.submitted(prefix="flights/c").job_run, "the worker of the second starts just now"
+    assert world.submitted(prefix="flights/c").job_run, "the worker of the second will be at that for long"
 
 
 def test_a_job_that_cannot_be_started_is_started_by_settling_unless_a_worker_is_there_by_then(world: World):
@@ -368,8 +368,9 @@ def test_what_was_offered_before_a_later_attempt_keeps_no_worker_from_waiting(wo
     slow(world)
     batch = world.submitted()
     world.jobs.end(batch.id, 1, "no such image")
+    world.wait()
     world.settle()
-    assert world.batch(batch.id).attempt == 2, "at once: nobody has made the first"
+    assert world.batch(batch.id).attempt == 2
     assert world.ledger.pool().offers == ()
 
 
@@ -378,6 +379,17 @@ def test_a_take_that_the_client_repeats_is_a_take(world: World):
     assert world.ledger.take(batch.id, "w")
     assert world.ledger.take(batch.id, "w")
     assert not world.ledger.take(batch.id, "v")
+
+
+def test_a_batch_whose_worker_failed_at_another_does_not_wait_after_that_failure(world: World):
+    Driver(world, "idle").lives()
+    poison = world.submitted()
+    world.clock.advance(ALIVE)
+    batch = world.submitted(prefix="flights/b")
+    assert worker_of(world, batch, does=lambda each: 1).run() == 1
+    world.jobs.end(batch.id, 1)
+    world.settle()
+    assert (world.batch(batch.id).attempt, world.batch(poison.id).attempt) == (2, 1)
 
 
 def test_what_is_halted_is_not_attempted(world: World):

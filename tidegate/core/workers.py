@@ -126,7 +126,7 @@ def _is_quick(worker: Worker, code: str, *, now: int) -> bool:
     if worker.code != code or now >= worker.until:
         return False
     if not worker.seen_at:
-        return now - worker.started_at < SOON
+        return worker.small and now - worker.started_at < SOON
     at_a_small_one = worker.small and now - worker.since < SOON
     return abs(now - worker.seen_at) < ALIVE and (not worker.batch or at_a_small_one)
 

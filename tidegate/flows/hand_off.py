@@ -106,8 +106,9 @@ def start_job(route: Route, batch: Batch, ports: Ports) -> None:
         ports.measure(Metric.JOBS_STARTED, 1, route.name)
         if offer and offer.code:
             now = ports.clock()
-            until = now + ports.jobs.takes_for
-            ports.ledger.note_started(Worker(worker_id(batch), offer.code, job_run, started_at=now, until=until))
+            until, small = now + ports.jobs.takes_for, offer.small
+            started = Worker(worker_id(batch), offer.code, job_run, started_at=now, until=until, small=small)
+            ports.ledger.note_started(started)
 
 
 def dataset_of(batch: Batch, route: Route) -> Dataset:

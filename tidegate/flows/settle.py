@@ -294,12 +294,12 @@ def _its_job(batch: Batch, ports: Ports) -> tuple[JobReport, bool]:
             ports.ledger.record_job(batch.id, batch.attempt, run, taken=True)
     nobody_says = JobState.ACTIVE if offer and offer.worker else JobState.UNKNOWN
     report = ports.jobs.report(run) if run else JobReport(nobody_says)
-    if worker and report.state is JobState.ENDED:
+    if worker and worker.id == worker_id(batch) and report.state is JobState.ENDED:
         ports.ledger.leave(worker.id)  # nobody counts on it any more
     if offer is None:
         return report, False
-    # nobody has made the attempt, so its failure is nothing to wait for
-    never_made = report.state is JobState.ENDED and not offer.worker
+    # its worker has lived and has not made the attempt, so there is no failure of it to wait after
+    never_made = report.state is JobState.ENDED and not offer.worker and worker is not None and bool(worker.seen_at)
     return report, never_made or is_stuck(batch, offer, worker, now=ports.clock())
 
 

@@ -29,7 +29,7 @@ def withdraw(batch_id: str) -> Transition:
 
 def note_started(worker: Worker) -> Transition:
     """It was started. It may have said meanwhile that it lives, and that stays."""
-    known: Item = {"code": worker.code, "started_at": worker.started_at, "until": worker.until}
+    known: Item = {"code": worker.code, "started_at": worker.started_at, "until": worker.until, "small": worker.small}
     change = Update(
         sets={"v": VERSION, "job_run": worker.job_run, "expires_at": worker.started_at + DAY}, sets_once=known
     )
