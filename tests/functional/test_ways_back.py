@@ -845,9 +845,9 @@ def test_a_part_that_is_missing_is_no_reason_to_do_without_a_fence(lake: Lake):
         lake.publish(lake.seal())
 
 
-def test_a_floor_is_written_by_no_driver_once_its_batch_is_decided(lake: Lake):
-    """It began after a person had said that the batch is not in the table, and stalled before it wrote the floor for
-    that. Meanwhile the table was rolled forward to where the batch is."""
+def looked_after_a_decision(lake: Lake) -> tuple[Attempt, int, int]:
+    """A driver that has looked, after a person had said that the batch is not in the table. It has yet to write the
+    floor for that. The table was rolled back past the batch: also returns where it stands, and where the batch is."""
     start = lake.head()
     lake.delete()
     lake.arrive(uploads(1))
@@ -862,6 +862,13 @@ def test_a_floor_is_written_by_no_driver_once_its_batch_is_decided(lake: Lake):
     assert lake.world.settle() == []
     slow = lake.attempt(batch)
     assert slow.look() is None
+    return slow, start, landed
+
+
+def test_a_floor_is_written_by_no_driver_once_its_batch_is_decided(lake: Lake):
+    """It stalled before it wrote the floor. Meanwhile the table was rolled forward to where the batch is."""
+    slow, start, landed = looked_after_a_decision(lake)
+    batch = slow.batch
     lake.roll_back(landed)
     lake.publish(batch)
     lake.roll_back(start)
@@ -870,20 +877,9 @@ def test_a_floor_is_written_by_no_driver_once_its_batch_is_decided(lake: Lake):
 
 
 def test_no_floor_is_written_above_what_a_table_that_is_rolled_forward_holds(lake: Lake):
-    """Between the look of a driver, after a person had said that the batch is not in the table, and its floor."""
-    start = lake.head()
-    lake.delete()
-    lake.arrive(uploads(1))
-    batch = lake.seal()
-    lake.begin(batch).publish()
-    landed = lake.head()
-    lake.roll_back(start)
-    with pytest.raises(Refused):
-        lake.publish(batch)
-    decide_unpublished(batch, lake.world.ports)
-    assert lake.world.settle() == []
-    slow = lake.attempt(batch)
-    assert slow.look() is None
+    """Between the look of a driver and its floor."""
+    slow, _, landed = looked_after_a_decision(lake)
+    batch = slow.batch
     lake.roll_back(landed)
     with pytest.raises(Undecided, match=f"is in it as snapshot {landed}"):
         slow.floor()

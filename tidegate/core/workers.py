@@ -6,7 +6,7 @@ time, and the table lets one of them publish (decision 3). So it need not be exa
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tidegate.core.batches import Batch
 
@@ -68,8 +68,8 @@ class Worker:
 class Pool:
     """What there is to take, and who may take it."""
 
-    offers: tuple[Offer, ...] = field(default=())
-    workers: tuple[Worker, ...] = field(default=())
+    offers: tuple[Offer, ...] = ()
+    workers: tuple[Worker, ...] = ()
 
 
 def code_of_job(entry_point: str, spark_parameters: str) -> str:

@@ -95,8 +95,9 @@ def start_job(route: Route, batch: Batch, ports: Ports) -> None:
     if not dataset:
         return
     last = batch.attempt >= route.limits.attempts
-    offer = Offer(batch.id, ports.jobs.code, route.owner, is_small(batch)) if is_offered(batch, last=last) else None
-    if offer and offer.code:
+    code = ports.jobs.code
+    offer = Offer(batch.id, code, route.owner, is_small(batch)) if code and is_offered(batch, last=last) else None
+    if offer:
         ports.ledger.offer(offer)
         if is_served(offer, ports.ledger.pool(), now=ports.clock()):
             return
@@ -104,10 +105,10 @@ def start_job(route: Route, batch: Batch, ports: Ports) -> None:
     if job_run:
         ports.ledger.record_job(batch.id, batch.attempt, job_run)
         ports.measure(Metric.JOBS_STARTED, 1, route.name)
-        if offer and offer.code:
+        if offer:
             now = ports.clock()
-            until, small = now + ports.jobs.takes_for, offer.small
-            started = Worker(worker_id(batch), offer.code, job_run, started_at=now, until=until, small=small)
+            until = now + ports.jobs.takes_for
+            started = Worker(worker_id(batch), code, job_run, started_at=now, until=until, small=offer.small)
             ports.ledger.note_started(started)
 
 

@@ -118,7 +118,8 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
 
 
 def join_in(routes: Iterable[Route], ports: Ports) -> list[Exception]:
-    """Seal what gathers, if a worker waits for a batch: it costs nothing more then, and its rows are there in seconds.
+    """Seal what gathers, if a worker waits for a batch: it needs no job then, and its rows are there in seconds. The
+    worker waits anew after it.
 
     Each batch is handed off as any other. Returns the errors: one route's does not stop the others. It costs two reads,
     and two for each route while a worker waits.

@@ -70,7 +70,7 @@ class Taking:
     stay: int
     until: int
     sleep: Callable[[float], None]
-    beats: Beating = beating
+    beats: Beating
     served: set[str] = field(default_factory=set)
     said_at: int = 0
 
@@ -78,21 +78,20 @@ class Taking:
         """0 if all attempts that it has taken were decided. May raise what the ledger raises."""
         waits_since = self._say()
         while True:
-            if self._takes_more() and (offer := self._take()):
-                if code := self._serve(offer):
-                    return code
-                waits_since = self._say()
-            elif self.now - waits_since < self.stay and self._takes_more():
+            offer = self._take()
+            if offer is None and self._takes_more() and self.now - waits_since < self.stay:
                 if self.now - self.said_at >= BEAT:
                     self._say()
                 self.sleep(LOOK_EVERY)
-            else:
+                continue
+            if offer is None:
                 self.ledger.leave(self.id)
-                if not self._takes_more() or not (offer := self._take()):
-                    return 0
-                if code := self._serve(offer):
-                    return code
-                waits_since = self._say()
+                offer = self._take()
+            if offer is None:
+                return 0
+            if code := self._serve(offer):
+                return code
+            waits_since = self._say()
 
     @property
     def now(self) -> int:
@@ -114,7 +113,7 @@ class Taking:
     def _take(self) -> Offer | None:
         """The oldest offer that this worker may take. One that says that it has taken it already is one whose answer
         was lost, or its twin's."""
-        for each in self.ledger.pool().offers:
+        for each in self.ledger.pool().offers if self._takes_more() else ():
             if each.code != self.code or each.batch in self.served or each.worker not in ("", self.id):
                 continue
             if each.worker or self.ledger.take(each.batch, self.id):
@@ -125,8 +124,7 @@ class Taking:
         """Make the attempt, if it is still to be made. Returns 0 if the table has decided."""
         self.served.add(offer.batch)
         batch = self.ledger.batch(offer.batch)
-        stale = batch is None or batch.state is not State.SUBMITTED or bool(batch.halted)
-        if batch is None or stale or not is_offered(batch, last=False):
+        if batch is None or batch.state is not State.SUBMITTED or batch.halted or not is_offered(batch, last=False):
             self.ledger.withdraw(offer.batch)
             return 0
         began = self.now

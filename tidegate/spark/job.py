@@ -16,12 +16,10 @@ from tidegate.core.batches import Batch
 from tidegate.core.receipts import Receipt
 from tidegate.core.routes import Dataset, decode_dataset
 from tidegate.core.screening import decode_request
-from tidegate.flows.ledger import Ledger
 from tidegate.flows.publish import Attempt, run_verb
 from tidegate.reading.fetch import a_neighbour_is_readable
 from tidegate.sinks.iceberg.sink import IcebergSink
 from tidegate.spark.session import prepare
-from tidegate.stores.dynamodb import DynamoDbStore
 
 log = logging.getLogger("tidegate")
 
@@ -118,7 +116,10 @@ def main(argv: list[str] | None = None) -> None:
 
 def _work(arguments: argparse.Namespace, make: Callable[[Batch, str], int]) -> int:
     """Take attempts until none comes for a while. Returns 0 if all of them were decided."""
-    from tidegate.flows import worker  # no other job needs it
+    # no other job needs these
+    from tidegate.flows import worker
+    from tidegate.flows.ledger import Ledger
+    from tidegate.stores.dynamodb import DynamoDbStore
 
     # it claims nothing, so for how long claims are remembered is nothing to it
     store = DynamoDbStore(boto3.client("dynamodb"), arguments.ledger)
