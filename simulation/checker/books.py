@@ -60,7 +60,7 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     if let_go(world, batch):
         yield from _let_go(world, batch, item, [stored for _, stored in published])
         return
-    if len(published) != 1 and not refenced(world, batch):
+    if len(published) != 1 and not rows_at_most_once(world, batch):
         yield f"it is {item['state']}, and in the table {len(published)} times"
         return
     table, stored = published[-1]
@@ -172,11 +172,11 @@ def _only_rows(world: World, batch: str, item: Mapping[str, Any], stored: Stored
     yield from _claims(world, batch, {_place(each): "" for each in world.manifest_of(batch)})
 
 
-def refenced(world: World, batch: str) -> bool:
-    """Whether it has several fences and nothing else. If the history with the first fence was lost, a person who finds
-    no rows starts another attempt."""
+def rows_at_most_once(world: World, batch: str) -> bool:
+    """Whether one of its publications has rows, or none has, and the rest are fences or had no rows. If the history
+    with such a one was lost, a person who finds no rows starts another attempt."""
     of_batch = [stored for each, _, stored in world.published() if each == batch]
-    return world.decided.get(batch) is False and len(of_batch) > 1 and not any(each.files for each in of_batch)
+    return world.decided.get(batch) is False and len(of_batch) > 1 and not any(each.files for each in of_batch[:-1])
 
 
 def _claim_key(each: ManifestUpload) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from simulation.checker import second_opinion
 from simulation.checker.announced import misannounced
-from simulation.checker.books import dropped_for_good, let_go, mistaken, refenced
+from simulation.checker.books import dropped_for_good, let_go, mistaken, rows_at_most_once
 from simulation.checker.bounds import decisions
 from simulation.checker.sent import missent
 from simulation.checker.told import mistold
@@ -362,5 +362,5 @@ def _each_batch_once(world: World, judgement: Judgement) -> None:
             else:
                 published[batch] += 1
         for batch, times in published.items():
-            if times > 1 and not refenced(world, batch) and not let_go(world, batch):
+            if times > 1 and not rows_at_most_once(world, batch) and not let_go(world, batch):
                 judgement.broken.append(f"batch {batch} is in {table} {times} times")

@@ -6,7 +6,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from tidegate.aws.errors import asking
-from tidegate.aws.work import S3Work
+from tidegate.aws.work import CONFLICTS, S3Work
 from tidegate.core.errors import OutcomeUnknown, Retryable
 
 
@@ -61,3 +61,26 @@ def test_s3_says_no_with_503(status: int, code: str, kind: type[Exception]):
     ):
         with pytest.raises(kind, match=f"s3://work/a: {code}"):
             call()
+
+
+class Conflicting:
+    """An S3 client that says so often that another conditional write is under way."""
+
+    def __init__(self, conflicts: int) -> None:
+        self.conflicts = conflicts
+        self.written: list[str] = []
+
+    def put_object(self, **request: Any) -> None:
+        if self.conflicts:
+            self.conflicts -= 1
+            raise answer(409, "ConditionalRequestConflict")
+        self.written.append(request["Key"])
+
+
+def test_a_conditional_write_is_tried_again_while_another_is_under_way():
+    client: Any = Conflicting(CONFLICTS - 1)
+    assert S3Work(client, "work").put_if_absent("receipt.json", b"{}")
+    assert client.written == ["receipt.json"]
+    client = Conflicting(CONFLICTS)
+    with pytest.raises(Retryable, match=r"could not write s3://work/receipt\.json"):
+        S3Work(client, "work").put_if_absent("receipt.json", b"{}")

@@ -22,6 +22,9 @@ class _Where(TypedDict):
 REFUSALS = ("SlowDown", "ServiceUnavailable")
 """S3 refuses requests that come too fast with the status 503
 (https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html): no object was read or written."""
+CONFLICTS = 3
+"""So often a conditional write is tried while another one is under way. Then it is Retryable."""
+
 asking_s3 = partial(asking, refusals=REFUSALS)
 
 
@@ -53,13 +56,18 @@ class S3Work:
 
     def put_if_absent(self, name: str, body: bytes) -> bool:
         with asking_s3(f"write s3://{self._bucket}/{name}"):
-            try:
-                self._client.put_object(**self._where, Key=name, Body=body, IfNoneMatch="*")
-            except ClientError as error:
-                # a 409 means that another conditional write is under way, which may fail: it is raised as Retryable
-                if code_of(error) == "PreconditionFailed":
-                    return False
-                raise
+            for more in reversed(range(CONFLICTS)):
+                try:
+                    self._client.put_object(**self._where, Key=name, Body=body, IfNoneMatch="*")
+                except ClientError as error:
+                    if code_of(error) == "PreconditionFailed":
+                        return False
+                    # Another conditional write is under way, which may fail. S3 says to try again, and boto3 does not
+                    # (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html).
+                    if code_of(error) != "ConditionalRequestConflict" or not more:
+                        raise
+                else:
+                    break
         return True
 
     def names(self, prefix: str) -> Iterator[str]:
