@@ -4,8 +4,9 @@
     python -m bench.counting --write    writes it
 
 The real functions and the real driver run in the simulated AWS (`simulation.world`), where every call is counted at the
-services. Three plays differ in one thing each, so that differences are the counts: batches of one upload; with 10
-uploads more in the same notice; with 10 notices more; and with 10 minutes more to gather.
+services. Plays differ in one thing each, so that differences are the counts: batches of one upload; with 10 uploads
+more in the same notice; with 10 notices more; with 10 minutes more to gather; and with a worker that stays, and stays a
+minute more.
 """
 
 import sys
@@ -23,6 +24,8 @@ MODULE = Path(counted.__file__)
 MORE = 10
 APART = 600
 """Seconds from a batch to the next one: its job has ended by then."""
+STAY = 20
+"""Seconds for which the worker of a batch stays."""
 BETWEEN_NOTICES = 4
 """Seconds: longer than Lambda's window, so that each upload gets an invocation of its own."""
 DIGITS = 2
@@ -44,6 +47,7 @@ class CountedParts:
     PER_NOTICE: RequestCounts
     PER_BATCH: RequestCounts
     OPEN_MINUTE: RequestCounts
+    WORKER_MINUTE: RequestCounts
     IDLE_MINUTE: RequestCounts
 
 
@@ -54,6 +58,8 @@ def plain(at: Sequence[float]) -> PlainTraffic:
 def count(batches: int = 12) -> CountedParts:
     """The counts are means over so many batches."""
     one = _asked([apart(number) for number in range(batches)])
+    short, long = (_asked([apart(number) for number in range(batches)], stay=f"{stay}s") for stay in (STAY, STAY + 60))
+    worker = (long - short) * (1 / batches)
     uploads = _asked([apart(number) for number in range(batches) for _ in range(1 + MORE)])
     notices = _asked([apart(number) + each * BETWEEN_NOTICES for number in range(batches) for each in range(1 + MORE)])
     minute = idle_minute()
@@ -63,7 +69,9 @@ def count(batches: int = 12) -> CountedParts:
     notice = (notices - one) * (1 / (batches * MORE)) - upload
     batch = one * (1 / batches) - upload - notice
     batch -= minute * (batch.invocations - 1)
-    return CountedParts(*(_rounded(each) for each in (upload, notice, batch, waits - minute, minute)))
+    # a worker makes it
+    batch += (short - one) * (1 / batches) - worker * (STAY / 60)
+    return CountedParts(*(_rounded(each) for each in (upload, notice, batch, waits - minute, worker, minute)))
 
 
 def apart(number: int) -> float:
@@ -98,8 +106,8 @@ def _looked(counts: Counts, calls: Calls) -> RequestCounts:
     )
 
 
-def _asked(at: Sequence[float], max_wait: str = "60s") -> RequestCounts:
-    with simulation(max_wait):
+def _asked(at: Sequence[float], max_wait: str = "60s", stay: str = "0s") -> RequestCounts:
+    with simulation(max_wait, stay):
         run = replay(plain(at))
     if run.problems:
         raise AssertionError(f"the play came out wrong: {run.problems}")

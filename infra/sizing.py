@@ -51,9 +51,10 @@ IDLE_MINUTES = 15
 """An idle application keeps no workers and costs nothing. A stopped one takes longer to start a job."""
 
 WORKERS = {
-    "spark.driver.cores": "2",
-    "spark.driver.memory": "4g",
-    "spark.driver.memoryOverhead": "4g",
+    # a driver waits for batches, and reads small ones itself: it is the smallest that EMR has room for Spark in
+    "spark.driver.cores": "1",
+    "spark.driver.memory": "2g",
+    "spark.driver.memoryOverhead": "2g",
     "spark.executor.cores": "4",
     "spark.executor.memory": "6g",
     "spark.executor.memoryOverhead": "10g",
@@ -70,8 +71,8 @@ MOST_JOBS = 1_000
 WORKER_DISK_GB = 20
 """EMR's default for a worker of either kind."""
 JOB_VCPU = 6
-"""A driver and one executor: with less, a job would wait for ever."""
-MEMORY_GB_A_VCPU, DISK_GB_A_VCPU = 4, 10
+"""At least a driver and one executor: with less, a job would wait for ever."""
+MEMORY_GB_A_VCPU, DISK_GB_A_VCPU = 4, 20
 """Of the application: as much as any workers need that have its vCPU, so that vCPU alone decide. These numbers are not
 computed from the workers: another version may have others, and must not change an application that is started."""
 

@@ -17,7 +17,6 @@ python -m simulation mistakes             the planted mistakes, and the run that
 python -m simulation evidence             the schemes and the campaigns: writes docs/evidence.md and docs/simulation.md
                                           (--sections knobs bugs: only these; --check: only compares)
 python -m simulation traffic              104 hours of measured traffic (--scale 50: a fiftieth of it)
-python -m simulation costs                the cost of the last full replay in an account
 """
 
 import sys
@@ -41,10 +40,6 @@ def main(arguments: list[str]) -> int:
             from simulation.comparison import traffic
 
             return traffic.main(more)
-        case ["costs"]:
-            from simulation.comparison import costs
-
-            return costs.main()
     code = commands.main(arguments)
     if code is None:
         print(__doc__, file=sys.stderr)

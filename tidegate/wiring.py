@@ -174,7 +174,7 @@ class Deployment:
             work=self.resources.work,
             account=self.resources.account,
             timeout_minutes=self.settings.job_timeout // MINUTE,
-            stay=self.settings.limits.stay,
+            stay=self.settings.stay,
             ledger=self.resources.ledger,
         )
 

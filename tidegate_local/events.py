@@ -27,6 +27,8 @@ from tidegate_local.endpoint import Endpoint, RefusedRequest, Request, Response,
 from tidegate_local.environment import ACCOUNT, REGION
 from tidegate_local.processes import follow_lifeline, inherited_listener, listen, url_of
 
+MINUTE, SOON = 60, 0.5
+
 OPERATORS: Mapping[str, Callable[[str, str], bool]] = {"suffix": str.endswith}
 """How a pattern may compare a text, besides with a value."""
 
@@ -108,8 +110,10 @@ class Bus:
         self.deliver(rule, make_event("aws.events", "Scheduled Event", {}, [arn]))
 
     def run_schedules(self, stop: threading.Event) -> None:
-        """Tick every rule that has a rate until `stop` is set; the first time one period from now."""
-        due = {rule.name: time.monotonic() + rule.every for rule in self.rules if rule.every}
+        """Tick every rule that has a rate until `stop` is set; the first time one period from now, or soon for one of a
+        minute: a first upload need not wait that long for a worker."""
+        now = time.monotonic()
+        due = {rule.name: now + (rule.every if rule.every > MINUTE else SOON) for rule in self.rules if rule.every}
         while due and not stop.wait(max(0.0, min(due.values()) - time.monotonic())):
             for rule in self.rules:
                 if rule.every and due[rule.name] <= time.monotonic():

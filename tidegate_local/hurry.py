@@ -1,5 +1,5 @@
-"""Shorter waits for tests of a whole stack: an audit takes an upload for lost after 12 hours, and no test waits that
-long.
+"""Shorter waits on this machine: a worker that is always there, and, for tests of a whole stack, audits that take an
+upload for lost after seconds and not after 12 hours.
 
 `LOCAL_STACK_HURRY` in the environment of whoever starts a stack holds other values of `tidegate.settings.fixed`, as
 JSON: names of it in lower case, and fields of its `BATCH`. Only the functions of a local stack read it. What is
@@ -13,9 +13,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
+from tidegate.core.workers import ALWAYS
 from tidegate.settings import fixed
 
 HURRY = "LOCAL_STACK_HURRY"
+
+
+def stay_always() -> None:
+    """Have a worker always there in the stacks that this process starts, unless their file says how long it stays: here
+    it costs nobody money, and a first upload lands in seconds."""
+    os.environ[HURRY] = json.dumps({"stay": ALWAYS, **json.loads(os.environ.get(HURRY) or "{}")})
 
 
 def hurry(environment: Mapping[str, str] = os.environ) -> None:

@@ -12,6 +12,7 @@ from random import Random
 from bench.counting import asked_by, plain
 from bench.findings import BarChart, BenchFindings, BenchLimit, BenchTable, WrongAnswer
 from simulation.comparison.traffic import NOTIFIED_AFTER, Replayed, Traffic, generate, replay, simulation
+from tidegate.core.workers import ALWAYS, STAY
 from tidegate.cost import bill
 from tidegate.cost.bill import DAY, DAYS, DailyTraffic, Gathering
 from tidegate.cost.prices import PRICES
@@ -25,7 +26,7 @@ PATIENT = 60 * 60
 TRICKLE, TRICKLE_PATIENT = "one every 10 s", "one every 10 s, 1h"
 MEASURED = "1.36 a second"
 LOAD = "1,000 a second"
-TRICKLE_WRITES, TRICKLE_PUTS = 1.3, 0.05
+TRICKLE_WRITES, TRICKLE_PUTS = 1.6, 0.09
 LOAD_WRITES, LOAD_TO_FLOOR = 1.02, 1.05
 NAMES = {
     "write_units": "DynamoDB, write units",
@@ -67,7 +68,7 @@ def traffics(small: bool) -> dict[str, PlayedTraffic]:
 
 
 def _played(played: PlayedTraffic) -> Replayed:
-    with simulation(f"{played.wait}s"):
+    with simulation(f"{played.wait}s", f"{STAY}s"):
         run = replay(played.traffic, window=intake_window(played.wait))
     if run.problems:
         raise WrongAnswer(f"requests: {run.problems}")
@@ -94,7 +95,7 @@ def _counts(played: dict[str, tuple[PlayedTraffic, Replayed]], asked: dict[str, 
 def _limits(asked: dict[str, RequestCounts]) -> list[BenchLimit]:
     """Of the requests for an upload. Spark and the read of the file are not in them."""
     patient, load = asked[TRICKLE_PATIENT], asked[LOAD]
-    mine = bill.quantities_of(replace(load, s3_gets=load.s3_gets - 1), 0, 0)
+    mine = bill.quantities_of(replace(load, s3_gets=load.s3_gets - 1), bill.Spark())
     floor = {"SQS, standard": 1, "DynamoDB, writes": 1}
     return [
         BenchLimit(f"{TRICKLE_PATIENT}: write units", patient.write_units, TRICKLE_WRITES, ""),
@@ -121,18 +122,18 @@ def _bills() -> BenchTable:
     for title, per_day in PER_DAY.items():
         traffic = DailyTraffic(per_day, SIZE)
         for each in (
-            bill.bill(traffic, Gathering(WAIT)),
-            bill.bill(traffic, Gathering(900)),
+            replace(bill.bill(traffic, Gathering(WAIT, stay=ALWAYS)), title='Tidegate, `stay = "always"`'),
+            replace(bill.bill(traffic, Gathering(WAIT)), title='Tidegate, `max_wait = "60s"`'),
+            replace(bill.bill(traffic, Gathering(900)), title='Tidegate, `max_wait = "15m"`'),
             bill.usual(traffic, 10),
             bill.usual(traffic, 1),
             bill.floor(traffic),
         ):
-            name = f'Tidegate, `max_wait = "{"60s" if not rows or len(rows) % 5 == 0 else "15m"}"`'
             million = 1e6 * each.dollars / each.uploads
             rows.append(
                 (
                     title,
-                    name if each.title == "Tidegate" else each.title,
+                    each.title,
                     f"{each.uploads:,.0f}",
                     f"{each.jobs:,.0f}",
                     f"{each.dollars:,.2f}",
@@ -147,7 +148,10 @@ def _bills() -> BenchTable:
 def _chart() -> BarChart:
     traffic = DailyTraffic(PER_DAY["1.36 a second"], SIZE)
     bars = [
-        (f"{wait.max_wait / 60:,.0f} min" + (" (knee)" if wait.knee else ""), wait.dollars)
+        (
+            ("always" if wait.stay >= ALWAYS else f"{wait.max_wait / 60:,.0f} min") + (" (knee)" if wait.knee else ""),
+            wait.dollars,
+        )
         for wait in bill.waits(traffic, Gathering(WAIT))
     ]
     return BarChart("waits", "A month's bill over max_wait, 1.36 uploads a second", "dollars", [("max_wait", bars)])

@@ -28,7 +28,6 @@ from typing import Any
 from unittest.mock import patch
 
 from simulation.checker.oracle import Judgement, judge, named
-from simulation.comparison.costs import JOB_MINUTES, LEAST_BILLED, RECORD, ReplayRecord, Used, table
 from simulation.world import course, driver, product
 from simulation.world.faults import Kind
 from simulation.world.kernel import START
@@ -36,6 +35,7 @@ from simulation.world.lambdas import SimulatedFunction
 from simulation.world.s3 import Version
 from simulation.world.world import CONFIG, World
 from tidegate import wiring
+from tidegate.cost.bill import JOB_SECONDS
 from tidegate.flows.status import RouteStatus, status
 from tidegate.schedule import LEAST_WINDOW
 
@@ -215,10 +215,11 @@ class Counts:
             elif operation == "BatchGetItem":
                 self.read_units += sum(len(each["Keys"]) for each in asked["RequestItems"].values())
             elif operation == "Query":
-                # the settings of the routes, read together: a unit is 4 KB of them
-                assert asked["ExpressionAttributeValues"][":pk"] == {"S": "routes"}
-                routes = [item for (_, pk, _), item in world.dynamodb.items.items() if pk == "routes"]
-                self.read_units += max(1, -(-sum(map(item_bytes, routes)) // 4_096))
+                # the settings of the routes, or what workers take, read together: a unit is 4 KB of them
+                pk = asked["ExpressionAttributeValues"][":pk"]["S"]
+                assert pk in ("routes", "work")
+                found = [item for (_, each, _), item in world.dynamodb.items.on(pk) if each == pk]
+                self.read_units += max(1, -(-sum(map(item_bytes, found)) // 4_096))
             else:
                 assert operation == "GetItem", f"nobody has said what a {operation} costs"
                 self.read_units += 1 if asked.get("ConsistentRead") else 0.5
@@ -237,6 +238,21 @@ def item_bytes(item: Any) -> int:
 
 
 # ---- what came of it
+
+
+@dataclass(frozen=True)
+class Used:
+    """The counts: notifications received, invocations, pollers' calls by queue, SDK calls by "service.Operation" (the
+    Spark driver's too), and DynamoDB's units."""
+
+    notifications: int
+    invocations: int
+    buffer_polls: int
+    notices_polls: int
+    notices: int
+    calls: Mapping[str, int]
+    write_units: int
+    read_units: float
 
 
 @dataclass(frozen=True)
@@ -280,7 +296,6 @@ class Replayed:
                 self.status.refused + self.counts.merged,
             ),
             "batches committed = jobs": (self.status.committed_batches, self.status.jobs),
-            "jobs started = jobs that ran": (self.status.jobs, len(self.counts.jobs)),
             "jobs of the route that ran side by side": (_overlapping(self.counts.jobs), 0),
             "batches abandoned or unfinished": (
                 self.status.abandoned_batches + sum(batch.notices > 0 for batch in self.status.unfinished),
@@ -306,19 +321,14 @@ class Replayed:
             calls=self.calls.of_the_sdk(),
             write_units=self.counts.write_units,
             read_units=self.counts.read_units,
-            jobs=len(self.counts.jobs),
-            job_seconds=sum(max(LEAST_BILLED, ended - began) for began, ended in self.counts.jobs),
         )
-
-    @property
-    def record(self) -> ReplayRecord:
-        return ReplayRecord(self.told, self.traffic.at[-1], self.used)
 
 
 @contextmanager
-def simulation(max_wait: str = "60s") -> Iterator[None]:
-    """The product, installed in this process, with this `max_wait` for every route."""
+def simulation(max_wait: str = "60s", stay: str = "0s") -> Iterator[None]:
+    """The product, installed in this process, with this `max_wait` for every route; a worker stays for so long."""
     config = CONFIG.replace("[route.batch]\n", f'[route.batch]\nmax_wait = "{max_wait}"\n')
+    config = config.replace('stay = "0s"', f'stay = "{stay}"')
     with (
         TemporaryDirectory(prefix="tidegate-sim-") as folder,
         product.installed(config, Path(folder)),
@@ -402,7 +412,7 @@ def _timed(drive: driver.Drive, counts: Counts) -> driver.Drive:
         kernel = product.HERE.kernel
         assert kernel is not None
         began = kernel.now
-        kernel.sleep(60 * JOB_MINUTES)
+        kernel.sleep(JOB_SECONDS)
         try:
             return drive(arguments)
         finally:
@@ -515,17 +525,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--loss", type=float, default=LOSS, help="uploads nobody is told of, for each notification")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--max-wait", default="60s", help="of the routes (default: 60s)")
-    parser.add_argument("--record", action="store_true", help="keep what was counted for docs/deploy.md")
     options = parser.parse_args(arguments)
     if options.scale < 1 or not 0 <= options.loss <= 1:
         parser.error("--scale is 1 or more, --loss between 0 and 1")
-    if options.record and (options.scale, options.max_wait) != (1, "60s"):
-        parser.error("--record is for all of the traffic, with --max-wait 60s")
     with simulation(options.max_wait):
         run = replay(generate(options.scale, options.loss, options.seed), _progress())
-    print(conservation(run), work(run), table(run.used, run.told), pace(run), sep="\n\n")
+    print(conservation(run), work(run), pace(run), sep="\n\n")
     if run.problems:
         print("These do not hold:", *run.problems, sep="\n  ")
-    elif options.record:
-        run.record.write(RECORD)
     return 1 if run.problems else 0

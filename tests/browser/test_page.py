@@ -28,7 +28,6 @@ PAGES = {
     "quarantine": "/quarantine",
     "release": "/quarantine/release",
     "trace": f"/trace?uri=s3://{BUCKET}/{KEYS[0]}",
-    "cost": "/cost",
     "mistake": "/quarantine?since=soon",
     "nowhere": "/nowhere",
 }

@@ -43,7 +43,6 @@ PAGES = (
     "/quarantine/release",
     "/trace",
     f"/trace?uri={URI}",
-    "/cost",
 )
 
 
@@ -246,7 +245,6 @@ def test_quarantine_has_what_the_verb_lists(world: World, browser: Browser, prin
         ("/batches?route=nights", "there is no route 'nights': there are flights, weather"),
         ("/batches?state=done", "'done' is no state of a batch"),
         ("/batches?after=x", "'x' is no batch"),
-        ("/cost?size=much", "'much' is not a size such as 2KB"),
         ("/nowhere", "not found"),
     ],
 )
@@ -301,16 +299,6 @@ def test_a_trace_is_read_again_while_the_upload_is_pending_and_then_no_more(worl
 
 def is_live(page: Element) -> bool:
     return any(each.attributes.get("id") == "live" for each in page.all("div"))
-
-
-def test_the_cost_is_that_of_what_was_counted(world: World, browser: Browser, printed: Any):
-    busy(world)
-    page = browser.page("/cost")
-    assert "18 uploads, " in page.words
-    lines = {each["what"]: each for each in table(page)}
-    assert lines["S3, gets"]["price"] == "$0.0004 for 1,000 requests"
-    more = browser.page("/cost?size=1GB")
-    assert float(total(more)) > float(total(page))
 
 
 def total(page: Element) -> str:
@@ -374,7 +362,7 @@ def test_no_page_has_a_script_or_a_style_of_its_own_or_anything_from_elsewhere(
 
 @pytest.mark.parametrize(
     ("address", "every"),
-    [("/", "2"), ("/route/flights", "2"), ("/batches", "10"), ("/quarantine", None), ("/cost", None)],
+    [("/", "2"), ("/route/flights", "2"), ("/batches", "10"), ("/quarantine", None)],
 )
 def test_how_often_a_page_is_read_again(browser: Browser, address: str, every: str | None):
     live = [each for each in browser.page(address).all("div") if each.attributes.get("id") == "live"]
@@ -641,7 +629,7 @@ def test_after_a_release_the_flow_is_read_anew(world: World):
 # ---- errors
 
 
-@pytest.mark.parametrize("address", ["/", "/batches", "/quarantine", f"/trace?uri={URI}", "/cost"])
+@pytest.mark.parametrize("address", ["/", "/batches", "/quarantine", f"/trace?uri={URI}"])
 def test_without_a_deployment_a_page_says_what_to_do(world: World, monkeypatch: pytest.MonkeyPatch, address: str):
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:1")
     page = Browser(ui_of(failing(Retryable("could not read the ledger: connection refused")), world.clock)).page(

@@ -16,7 +16,9 @@ from tidegate.core.notices import pack
 from tidegate.core.records import DAY, batch_key
 from tidegate.core.workers import (
     ALIVE,
+    ALWAYS,
     BEAT,
+    HANDOVER,
     MOST_TAKEN,
     MOST_WAITING,
     SILENT,
@@ -27,6 +29,7 @@ from tidegate.core.workers import (
 )
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.hand_off import hand_off_sealed, start_job
+from tidegate.flows.ports import JobReport
 from tidegate.flows.seal import ensure_manifest
 from tidegate.flows.settle import advance_each, settle_all
 from tidegate.flows.worker import Taking, beating
@@ -161,12 +164,65 @@ def test_what_a_worker_of_older_code_is_at_is_not_started_again(world: World):
     assert [(each.code, bool(each.worker)) for each in world.ledger.pool().offers] == [("code", True)]
 
 
-@pytest.mark.parametrize("seconds", [SOON - 1, SOON])
-def test_a_worker_that_takes_long_to_start_is_not_counted_on(world: World, seconds: int):
-    world.submitted()
-    world.clock.advance(seconds)
-    world.submitted(prefix="flights/b")
-    assert len(world.jobs.started) == (1 if seconds < SOON else 2)
+def test_a_worker_that_is_queued_is_counted_on_until_its_job_has_ended(world: World):
+    """Another job would be queued behind it."""
+    first = world.submitted()
+    second = world.submitted(prefix="flights/b")
+    world.clock.advance(SOON)
+    world.settle()
+    assert world.jobs.started == [(first.id, 1, False)]
+    world.jobs.end(first.id, 1, "cancelled in the queue")
+    world.settle()
+    assert world.batch(second.id).job_run == f"{second.id}/1"
+
+
+def test_a_queued_worker_whose_batch_another_took_is_forgotten_once_its_job_has_ended(world: World):
+    first = world.submitted()
+    idle = Driver(world, "idle")
+    assert (idle.run(), idle.made) == (0, [first.id])
+    settle_all(world.routes, world.ports)
+    assert world.batch(first.id).state is State.COMMITTED
+    world.jobs.end(first.id, 1, "cancelled in the queue")
+    world.clock.advance(SOON)
+    settle_all(world.routes, world.ports)
+    assert world.ledger.pool().workers == ()
+
+
+def test_who_has_waited_for_longest_is_taken_first_however_old_its_batch_is(world: World):
+    """Batches that were opened earlier, on other routes, may be sealed later, again and again."""
+    Driver(world, "w").lives()
+    opened = world.submitted(prefix="flights/old-")
+    world.clock.advance(1)
+    first = world.submitted(prefix="flights/b")
+    for each in world.ledger.pool().offers:
+        world.ledger.offer(replace(each, submitted_at=world.clock() + (each.batch == opened.id)))
+    driver = Driver(world, "w")
+    assert driver.run() == 0
+    assert driver.made == [first.id, opened.id]
+
+
+def test_a_batch_that_nobody_took_for_long_has_a_worker_of_its_own(world: World):
+    """The workers that there are have others to do, or cannot take it."""
+    driver = Driver(world, "w")
+    driver.lives()
+    batch = world.submitted()
+    world.clock.advance(SOON - 1)
+    driver.lives("01A")
+    world.settle()
+    assert world.jobs.started == []
+    world.clock.advance(1)
+    driver.lives("01B")
+    world.settle()
+    assert world.jobs.started == [(batch.id, 1, False)]
+
+
+def test_a_backlog_that_waits_for_vcpu_starts_few_jobs(world: World):
+    batches = [world.submitted(prefix=f"flights/{number:03}-") for number in range(5 * MOST_WAITING)]
+    for _ in range(20):
+        world.clock.advance(60)
+        assert settle_all(world.routes, world.ports) == []
+    assert len(world.jobs.started) == 5
+    assert {world.batch(each.id).attempt for each in batches} == {1}
 
 
 @pytest.mark.parametrize(
@@ -733,3 +789,125 @@ def test_twenty_quiet_routes_need_one_driver():
     shared, more_batches = jobs_in_an_hour("code")
     assert shared < 12, "one at a time, each ten minutes, and a few until they are in step"
     assert more_batches < 1.5 * batches
+
+
+def test_a_trickle_keeps_no_worker_that_its_route_could_do_without(world: World):
+    """A route that gathers for an hour, an upload every 9 seconds: the worker ends, and the next one comes in time."""
+    world.flights = replace(world.flights, limits=replace(world.flights.limits, max_wait=3_600))
+    arrives(world, "flights/00000-")
+    world.clock.advance(3_600)
+    assert settle_all(world.routes, world.ports) == []
+    ((first, _, _),) = world.jobs.started
+    began = world.clock()
+
+    def goes_on() -> None:
+        if world.clock() % 9 == 0:
+            arrives(world, f"flights/{world.clock()}-")
+        settle_all(world.routes, world.ports)
+
+    driver = Driver(world, f"{first}-1", naps=goes_on)
+    assert driver.run() == 0
+    assert 1 < len(driver.made) < 4, "what came meanwhile landed in seconds"
+    assert world.clock() - began <= STAY + 2
+    assert world.record.open_batch or not world.record.unfinished
+
+
+def test_a_trickle_that_would_need_a_start_each_time_keeps_its_worker(world: World):
+    world.flights = replace(world.flights, limits=replace(world.flights.limits, max_wait=STAY))
+    first = world.submitted()
+    ends = world.clock() + 100
+
+    def goes_on() -> None:
+        if world.clock() % 5 == 0 and world.clock() < ends:
+            arrives(world, f"flights/{world.clock()}-")
+        settle_all(world.routes, world.ports)
+
+    driver = worker_of(world, first, naps=goes_on)
+    assert driver.run() == 0
+    assert len(driver.made) > 15
+    assert len(world.jobs.started) == 1
+
+
+# ---- a worker that is always there
+
+
+@pytest.fixture
+def always(world: World) -> World:
+    world.jobs.stay = ALWAYS
+    return world
+
+
+def settled(world: World) -> list[str]:
+    """The workers that settling has started for no batch."""
+    assert settle_all(world.routes, world.ports) == []
+    return [batch for batch, _, _ in world.jobs.started if batch.startswith("always-")]
+
+
+def test_one_worker_is_always_there_and_the_next_is_started_before_it_takes_no_more(always: World):
+    (first,) = settled(always)
+    assert settled(always) == [first], "it is queued"
+    driver, until = Driver(always, first), always.clock() + always.jobs.takes_for
+    driver.lives(until=until)
+    always.clock.advance(always.jobs.takes_for - HANDOVER - 1)
+    driver.lives(until=until)
+    assert settled(always) == [first]
+    always.clock.advance(1)
+    driver.lives(until=until)
+    assert len(settled(always)) == 2
+    assert len(settled(always)) == 2
+
+
+def test_a_worker_that_died_is_replaced(always: World):
+    (first,) = settled(always)
+    Driver(always, first).lives()
+    always.clock.advance(max(ALIVE, 60))
+    assert len(settled(always)) == 2
+
+
+def test_a_worker_that_cannot_start_is_tried_again_every_few_minutes(always: World):
+    (first,) = settled(always)
+    always.jobs.runs[first] = JobReport(JobState.ENDED, "no such image")
+    for _ in range(4):
+        always.clock.advance(60)
+        assert settled(always) == [first]
+    always.clock.advance(SOON - 4 * 60)
+    assert settled(always) == [first], "now it is forgotten"
+    always.clock.advance(60)
+    assert len(settled(always)) == 2
+
+
+def test_no_worker_is_there_for_routes_that_take_nothing(always: World):
+    for name in always.routes:
+        always.ledger.pause(name)
+    assert settled(always) == []
+
+
+def test_a_worker_that_is_always_there_takes_what_arrives_at_once(always: World):
+    slow(always)
+    (first,) = settled(always)
+    driver = Driver(always, first)
+    driver.lives()
+    arrives(always, "flights/a")
+    assert (driver.run(), len(driver.made)) == (0, 1)
+    assert len(always.jobs.started) == 1
+
+
+def test_what_arrives_before_it_runs_is_there_for_it_when_it_does(always: World):
+    slow(always)
+    (first,) = settled(always)
+    arrives(always, "flights/a")
+    arrives(always, "flights/b")
+    assert always.record.open_batch, "it has something to do, so this gathers"
+    driver = Driver(always, first)
+    assert (driver.run(), len(driver.made)) == (0, 1)
+
+
+def test_a_worker_that_cannot_be_started_is_told(always: World):
+    class Refusing:
+        def __getattr__(self, name: str) -> Any:
+            if name == "start_worker":
+                raise Retryable("the quota")
+            return getattr(always.jobs, name)
+
+    refused = replace(always.ports, jobs=Refusing())  # type: ignore[arg-type]
+    assert [str(each) for each in settle_all(always.routes, refused)] == ["the quota"]

@@ -317,6 +317,6 @@ def test_the_workers_fit_sizes_that_emr_serverless_has():
         return sum(int(WORKERS[f"spark.{process}.{part}"].removesuffix("g")) for part in ("memory", "memoryOverhead"))
 
     # https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/app-behavior.html
-    sizes = {"2": range(4, 17), "4": range(8, 31)}
+    sizes = {"1": range(2, 9), "4": range(8, 31)}
     for process in ("driver", "executor"):
         assert total(process) in sizes[WORKERS[f"spark.{process}.cores"]]

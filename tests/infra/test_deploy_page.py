@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simulation.comparison.costs import JOB_MINUTES, PRICES, RECORD, ReplayRecord, job_dollars, table
 from tests.infra.conftest import SIMPLE, Template
 from tidegate.cost import bill
+from tidegate.cost.prices import OF_REQUESTS, PRICES
 from tidegate.metrics import BY_DEPLOYMENT, BY_ROUTE, Metric
 from tidegate.settings import parse
 
@@ -16,34 +16,28 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "deploy.md").read_text()
 
 
-LAST = ReplayRecord.read(RECORD)
+TRAFFIC = bill.DailyTraffic(117_123, 47_000)
 
 
-def test_the_costs_are_those_of_what_the_last_replay_counted():
-    """`python -m simulation costs` prints them for the page."""
-    assert table(LAST.used, LAST.uploads) in PAGE
+def table(made: bill.Bill) -> str:
+    """What a million uploads cause. The sum below the lines is the sum of the rounded dollars."""
+    million = 1e6 / made.uploads
+    rows = [(line.name, line.quantity * million, round(line.dollars * million, 2)) for line in made.lines]
+    rows = [row for row in rows if row[0] in OF_REQUESTS]
+    text = ["| a million uploads | used | price | dollars |", "|---|---:|---|---:|"]
+    text += [f"| {name} | {used:,.0f} | {PRICES[name]} | {dollars:,.2f} |" for name, used, dollars in rows]
+    return "\n".join([*text, f"| together | | | {sum(dollars for *_, dollars in rows):,.2f} |"])
 
 
-def test_the_evidence_is_of_the_same_replay():
-    evidence = (DOCS / "evidence.md").read_text()
-    assert f"| uploads in the ledger | {LAST.uploads:,} | status |" in evidence
-    assert f"| Spark jobs | {LAST.used.jobs:,} | status |" in evidence
-
-
-def test_what_is_paid_for_fits_into_the_time_that_there_was():
-    # one slot, and the last job may begin when the last upload has come
-    assert LAST.used.job_seconds <= LAST.seconds + 2 * LAST.used.job_seconds / LAST.used.jobs
-
-
-def test_the_price_of_a_job_is_that_of_its_workers():
-    assert f"{100 * job_dollars(60 * JOB_MINUTES):.1f} cents" in PAGE
+def test_the_costs_are_those_of_the_model():
+    assert table(bill.bill(TRAFFIC, bill.Gathering())) in PAGE, table(bill.bill(TRAFFIC, bill.Gathering()))
 
 
 def test_the_lines_follow_from_the_prices_and_add_up():
     rows = PAGE[PAGE.index("| a million uploads |") :].partition("\n\n")[0].splitlines()[2:]
     cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
     *lines, together = cells
-    assert [name for name, *_ in lines] == list(PRICES)
+    assert [name for name, *_ in lines] == list(OF_REQUESTS)
     for name, used, said, dollars in lines:
         price = PRICES[name]
         assert said == str(price)

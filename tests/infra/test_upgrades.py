@@ -143,7 +143,7 @@ def test_no_version_and_no_catalog_changes_a_started_application(synthesize, mon
     monkeypatch.setattr(bundling, "_install", lambda target, *_: (target / "dependency.py").touch())
     before = synthesize(SIMPLE, local=False)
     monkeypatch.setattr(bundling, "PYTHONS", ("3.14",))
-    monkeypatch.setitem(sizing.WORKERS, "spark.driver.cores", "1")
+    monkeypatch.setitem(sizing.WORKERS, "spark.driver.cores", "2")
     after = synthesize(S3TABLES, local=False)
     ours, others = (each.resources[APPLICATION]["Properties"] for each in (before, after))
     assert ours == others

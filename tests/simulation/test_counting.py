@@ -10,6 +10,8 @@ from tidegate.cost import bill, counted
 from tidegate.cost.bill import DAY, DailyTraffic, Gathering
 from tidegate.schedule import intake_window
 
+STAY = 20
+"""Seconds for which a worker waits in a replay."""
 AGAIN = "the product asks AWS for something else now: run `python -m bench.counting --write`"
 
 
@@ -30,7 +32,7 @@ def test_the_module_is_written_as_it_stands():
 def assert_that_the_model_comes_out(run: Replayed, max_wait: int) -> None:
     assert run.problems == []
     seconds = run.traffic.at[-1]
-    modelled = bill.requests(DailyTraffic(run.told * DAY / seconds, 10), Gathering(max_wait))
+    modelled = bill.requests(DailyTraffic(run.told * DAY / seconds, 10), Gathering(max_wait, stay=STAY))
     real = counting.asked_by(run) * (DAY / seconds)
     for each in fields(real):
         # the last batches of so short a play come after its last upload; and the simulated poller receives a whole
@@ -41,6 +43,6 @@ def assert_that_the_model_comes_out(run: Replayed, max_wait: int) -> None:
 
 def test_the_model_comes_out_as_the_replay_of_measured_traffic():
     """For a wait of 15 minutes. Where the traffic is played with a wait of one, test_traffic.py asks the same."""
-    with simulation("900s"):
+    with simulation("900s", f"{STAY}s"):
         run = replay(generate(50), window=intake_window(900))
     assert_that_the_model_comes_out(run, 900)

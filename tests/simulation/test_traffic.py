@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, pairwise
-from pathlib import Path
 
 import pytest
 
-from simulation.comparison.costs import JOB_MINUTES, RECORD, ReplayRecord, lines
 from simulation.comparison.traffic import (
     KEYS,
     LONGEST_GAP,
@@ -22,7 +20,8 @@ from simulation.comparison.traffic import (
     simulation,
     work,
 )
-from tests.simulation.test_counting import assert_that_the_model_comes_out
+from tests.simulation.test_counting import STAY, assert_that_the_model_comes_out
+from tidegate.cost.bill import JOB_SECONDS
 from tidegate.schedule import intake_window
 
 PART = 100
@@ -93,11 +92,8 @@ def test_what_is_printed_is_what_was_counted(run: Replayed) -> None:
 
 def test_jobs_take_their_time_and_run_one_after_the_other(run: Replayed) -> None:
     jobs = sorted(run.counts.jobs)
-    assert all(ended - began >= 60 * JOB_MINUTES for began, ended in jobs)
+    assert all(ended - began >= JOB_SECONDS for began, ended in jobs)
     assert all(ended <= began for (_, ended), (began, _) in pairwise(jobs))
-    # what is billed has run, and it ran in the one slot that there is
-    assert run.used.job_seconds == pytest.approx(sum(ended - began for began, ended in jobs))
-    assert run.used.job_seconds <= jobs[-1][1] - jobs[0][0]
 
 
 def test_jobs_that_ran_side_by_side_are_a_problem(run: Replayed) -> None:
@@ -115,21 +111,7 @@ def test_a_longer_wait_makes_as_many_jobs_as_there_are_waits() -> None:
     assert len(run.counts.jobs) == pytest.approx(traffic.at[-1] / 300, abs=2)
 
 
-def test_a_record_is_read_as_it_was_written(run: Replayed, tmp_path: Path) -> None:
-    run.record.write(tmp_path / "record.json")
-    assert ReplayRecord.read(tmp_path / "record.json") == run.record
-    assert run.record.uploads == run.told
-
-
-def test_the_record_that_the_prices_are_for_is_of_this_product(run: Replayed) -> None:
-    """Once it is not, `make replay` has to be run again, with --record."""
-    record = ReplayRecord.read(RECORD)
-    part = {name: quantity for name, quantity, *_ in lines(run.used, run.told)}
-    for name, quantity, *_ in lines(record.used, record.uploads):
-        assert quantity == pytest.approx(part[name], rel=0.12), name
-
-
 def test_what_it_costs_is_what_the_model_says() -> None:
-    with simulation(f"{WAIT}s"):
+    with simulation(f"{WAIT}s", f"{STAY}s"):
         run = replay(generate(PART), window=intake_window(WAIT))
     assert_that_the_model_comes_out(run, WAIT)

@@ -209,6 +209,7 @@ class MemoryJobs:
     code: str = ""
     """What jobs run, if there are workers."""
     takes_for: int = 3_600
+    stay: int = 10
     busy: bool = False
     """Whether another process is starting it right now."""
 
@@ -223,6 +224,12 @@ class MemoryJobs:
             self.runs[run] = JobReport(JobState.ACTIVE)
             self.started.append((*token, batch.fencing))
         return self._by_token[token]
+
+    def start_worker(self, worker: str) -> str:
+        if worker not in self.runs:
+            self.runs[worker] = JobReport(JobState.ACTIVE)
+            self.started.append((worker, 1, False))
+        return worker
 
     def report(self, job_run: str) -> JobReport:
         return self.runs[job_run]

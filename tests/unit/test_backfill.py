@@ -1,13 +1,11 @@
 """What a backfill finds of each upload, in what order it reads, and what it says that it costs."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulation.comparison.costs import JOB_MINUTES, PRICES, RECORD, ReplayRecord, job_dollars
 from tests.support.build import BUCKET, route, upload
 from tidegate.core import backfill
 from tidegate.core.audit import AuditFinding, Listed
@@ -16,8 +14,10 @@ from tidegate.core.batches import BatchLimits
 from tidegate.core.errors import Rejected
 from tidegate.core.lineage import Landed
 from tidegate.core.uploads import Upload
+from tidegate.cost import bill
+from tidegate.cost.prices import OF_REQUESTS, PRICES
+from tidegate.cost.requests import RequestCounts
 
-PAGE = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
 KEYS = st.sampled_from(["a", "a/", "a/b", "aa", "b", "ö", "￿", "\U0001f30a"])
 VERSIONS = st.sampled_from(["v1", "v2", "v3"])
 IDENTITIES = st.sets(st.tuples(KEYS, VERSIONS), max_size=12)
@@ -133,13 +133,13 @@ def test_a_prefix_is_narrowed_to_what_a_route_takes(prefix: str, found: list[tup
 def test_the_prices_are_those_of_the_page():
     assert pytest.approx(PRICES["S3, puts and listings"].of(1)) == backfill.LIST_DOLLARS
     assert pytest.approx(PRICES["DynamoDB, reads"].of(1)) == backfill.READ_DOLLARS
-    assert pytest.approx(job_dollars(60 * JOB_MINUTES), abs=0.0005) == backfill.JOB_DOLLARS
-    rows = PAGE[PAGE.index("| a million uploads |") :].partition("\n\n")[0].splitlines()[2:]
-    dollars = {cells[1].strip(): float(cells[4]) for cells in (row.split("|") for row in rows)}
-    spark = dollars["EMR Serverless, vCPU"] + dollars["EMR Serverless, memory"]
-    assert pytest.approx((dollars["together"] - spark) / 1_000_000) == backfill.SENT_DOLLARS
-    last = ReplayRecord.read(RECORD)
-    assert round(last.seconds / last.used.jobs) == backfill.JOB_EVERY
+    one = bill.quantities_of(RequestCounts(), bill.job_of_its_own(1, 1, 0))
+    assert pytest.approx(sum(PRICES[name].of(each) for name, each in one.items()), abs=0.0005) == backfill.JOB_DOLLARS
+    traffic = bill.DailyTraffic(117_123, 47_000)
+    lines = bill.bill(traffic, bill.Gathering(stay=0)).lines
+    sent = sum(line.dollars for line in lines if line.name in OF_REQUESTS and not line.name.startswith("EMR"))
+    assert pytest.approx(sent / (bill.DAYS * traffic.per_day), rel=0.05) == backfill.SENT_DOLLARS
+    assert pytest.approx(bill.DAY / bill.spark(traffic, bill.Gathering(stay=0)).starts, rel=0.05) == backfill.JOB_EVERY
 
 
 LIMITS = BatchLimits(max_wait=60, target_bytes=1_000, target_objects=100)
@@ -159,5 +159,5 @@ def test_a_million_uploads_cost_what_the_page_says():
     found = Survey(1, listed=1_000_000, objects=1_000_000, size=1_000_000_000)
     jobs = found.jobs(limits, 500)
     assert jobs == 13  # 2,000 s of sending, a job every 164 s
-    assert found.dollars(limits, 500) == pytest.approx(0.005 + 0.125 + 5.37 + (jobs + 1) * 0.012)
-    assert Survey(1).dollars(limits, 500) == pytest.approx(0.012), "the lineage's job runs in any case"
+    assert found.dollars(limits, 500) == pytest.approx(0.005 + 0.125 + 3.74 + (jobs + 1) * 0.01)
+    assert Survey(1).dollars(limits, 500) == pytest.approx(0.01), "the lineage's job runs in any case"

@@ -9,13 +9,19 @@ from hypothesis import strategies as st
 from infra import sizing
 from tidegate.core.batches import BatchLimits
 from tidegate.core.notices import MAX_BYTES
+from tidegate.core.workers import ALWAYS, STAY
 from tidegate.cost import bill as costs
-from tidegate.cost.bill import DailyTraffic, Gathering, batches_a_day, bill, floor, in_a_window, usual, waits
+from tidegate.cost.bill import DailyTraffic, Gathering, bill, floor, in_a_window, spark, usual, waits
+from tidegate.cost.counted import WORKER_MINUTE
 from tidegate.cost.prices import OF_REQUESTS, PRICES
 from tidegate.cost.requests import RequestCounts
+from tidegate.settings import LimitSettings
+from tidegate.sinks.iceberg.sink import DRIVER_BYTES, DRIVER_OBJECTS
 from tidegate.stores import inserts
 
 MEASURED = DailyTraffic(117_123, 47_000)
+ALONE = Gathering(max_wait=60, stay=0)
+"""Each job makes one attempt."""
 TRAFFICS = st.builds(DailyTraffic, st.floats(1, 1e8), st.floats(1, 1e8))
 
 
@@ -23,11 +29,17 @@ def test_the_numbers_of_the_stack_are_those_of_the_stack():
     assert sizing.INTAKE.batch_size == costs.MOST_IN_A_WINDOW
     assert inserts.INSERTS == costs.CLAIMS_IN_A_REQUEST
     assert sizing.MEMORY_MB / 1024 == costs.LAMBDA_GB
-    job = sizing.smallest_job()
-    assert (job.vcpu, job.memory) == (costs.JOB_VCPU, costs.JOB_GB)
-    assert sizing.worker("executor").vcpu == costs.EXECUTOR_VCPU
+    driver, executor = sizing.worker("driver"), sizing.worker("executor")
+    assert (driver.vcpu, driver.memory) == (costs.DRIVER_VCPU, costs.DRIVER_GB)
+    assert (executor.vcpu, executor.memory) == (costs.EXECUTOR_VCPU, costs.EXECUTOR_GB)
+    assert (DRIVER_BYTES, DRIVER_OBJECTS) == (costs.DRIVER_READS_BYTES, costs.DRIVER_READS_OBJECTS)
     limits = BatchLimits()
-    assert Gathering() == Gathering(limits.max_wait, limits.target_objects, limits.target_bytes)
+    stay = LimitSettings().stay
+    assert Gathering() == Gathering(limits.max_wait, limits.target_objects, limits.target_bytes, stay)
+
+
+def test_a_worker_stays_by_default_for_as_long_as_that_is_cheaper_than_a_start():
+    assert costs.break_even() == pytest.approx(STAY)
 
 
 def test_a_window_of_uploads_fits_one_notice():
@@ -41,23 +53,52 @@ def test_counts_are_added_and_multiplied_field_by_field():
 
 
 def test_one_upload_a_day_is_one_batch_a_day():
-    assert batches_a_day(DailyTraffic(1, 1), Gathering()) == pytest.approx(1, rel=0.01)
-    assert batches_a_day(DailyTraffic(0, 1), Gathering()) == 0
+    assert spark(DailyTraffic(1, 1), Gathering()).batches == pytest.approx(1, rel=0.01)
+    assert spark(DailyTraffic(0, 1), Gathering()).batches == 0
 
 
 def test_jobs_of_a_route_run_one_after_the_other():
     shortest = costs.JOB_STARTS_AFTER + costs.JOB_SECONDS
-    assert batches_a_day(MEASURED, Gathering(max_wait=60)) == pytest.approx(costs.DAY / shortest, rel=0.02)
+    assert spark(MEASURED, ALONE).starts == pytest.approx(costs.DAY / shortest, rel=0.02)
 
 
 def test_a_longer_wait_makes_as_many_jobs_as_there_are_waits():
-    assert batches_a_day(DailyTraffic(117_123, 1_000), Gathering(max_wait=900)) == pytest.approx(96, rel=0.01)
+    found = spark(DailyTraffic(117_123, 1_000), replace(ALONE, max_wait=900))
+    assert found.starts == found.batches == pytest.approx(96, rel=0.01)
+
+
+def test_a_worker_that_stays_saves_starts_and_lets_uploads_wait_for_seconds():
+    alone, shared = spark(MEASURED, ALONE), spark(MEASURED, Gathering())
+    assert shared.starts < alone.starts / 8
+    assert shared.batches > 10 * alone.batches
+    assert bill(MEASURED, Gathering()).dollars < 0.6 * bill(MEASURED, ALONE).dollars
+    (always, *_), (_, shortest, *_) = (waits(MEASURED, each) for each in (Gathering(), Gathering()))
+    assert always.longest_wait < 15 < shortest.usual_wait < waits(MEASURED, ALONE)[1].usual_wait
+
+
+@given(TRAFFICS, st.floats(10, 1e5))
+def test_a_worker_that_stays_costs_at_most_one_start_more_for_each(traffic: DailyTraffic, wait: float):
+    """So a default that is wrong for a traffic costs twice as much, and not more."""
+    alone = bill(traffic, Gathering(wait, stay=0))
+    assert bill(traffic, Gathering(wait)).of("EMR") <= 2.05 * alone.of("EMR") + 0.1
+
+
+@given(TRAFFICS, st.floats(10, 1e5))
+def test_the_worker_that_is_always_there_is_paid_for_always(traffic: DailyTraffic, wait: float):
+    found = spark(traffic, Gathering(wait, stay=ALWAYS))
+    assert found.drivers >= costs.DAY
+    assert found.batches <= traffic.per_day + 1e-6
+
+
+def test_an_idle_worker_asks_for_less_than_a_cent_in_an_hour():
+    quantities = costs.quantities_of(WORKER_MINUTE * 60, costs.Spark())
+    assert sum(PRICES[name].of(each) for name, each in quantities.items()) < 0.01
 
 
 def test_a_batch_is_never_larger_than_its_targets():
-    by_number = batches_a_day(DailyTraffic(1e7, 1), Gathering(max_wait=3_600))
+    by_number = spark(DailyTraffic(1e7, 1), Gathering(max_wait=3_600)).batches
     assert by_number >= 1e7 / Gathering().target_objects
-    by_bytes = batches_a_day(DailyTraffic(1_000, 1e8), Gathering(max_wait=3_600))
+    by_bytes = spark(DailyTraffic(1_000, 1e8), Gathering(max_wait=3_600)).batches
     assert by_bytes >= 1_000 * 1e8 / Gathering().target_bytes
 
 

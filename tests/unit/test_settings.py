@@ -10,6 +10,7 @@ from infra.roster import ROSTER
 from tidegate.core.audit import AuditLimits
 from tidegate.core.batches import BatchLimits
 from tidegate.core.routes import Dataset, Route
+from tidegate.core.workers import ALWAYS
 from tidegate.formats.registry import FORMATS
 from tidegate.settings import DAY, HOUR, BatchSettings, LakeCatalog, SettingsError, fixed, load, parse
 
@@ -700,12 +701,12 @@ def test_another_word_for_unknown_columns_is_refused_with_those_allowed():
     assert all(word in message for word in ("report", "refuse", "ignore"))
 
 
-@pytest.mark.parametrize(("said", "seconds"), [("0s", 0), ("10s", 10), ("15m", 900), ("1h", 3_600)])
-def test_how_long_a_job_waits_for_a_batch(said: str, seconds: int):
+@pytest.mark.parametrize(("said", "seconds"), [("0s", 0), ("10s", 10), ("15m", 900), ("1h", 3_600), ("always", ALWAYS)])
+def test_how_long_a_worker_waits_for_a_batch(said: str, seconds: int):
     assert parse(f'{GOOD}\n[limits]\nstay = "{said}"').limits.stay == seconds
 
 
-@pytest.mark.parametrize("said", ["2h", "0m", "always", ""])
-def test_a_job_waits_for_an_hour_at_most(said: str):
+@pytest.mark.parametrize("said", ["2h", "0m", "ever", ""])
+def test_a_worker_waits_for_an_hour_at_most_or_always(said: str):
     with pytest.raises(SettingsError):
         parse(f'{GOOD}\n[limits]\nstay = "{said}"')

@@ -29,7 +29,7 @@ from tidegate.stores.memory import MemoryStore
 
 NOW = 1_000_000
 SMALL = Batch("01A", "flights", State.SUBMITTED, NOW, objects=3, bytes=300, attempt=1, submitted_at=NOW)
-OFFER = Offer("01A", "code", "", small=True)
+OFFER = Offer("01A", "code", "", small=True, submitted_at=NOW, early=7)
 TIMES = st.integers(NOW - 500, NOW)
 WORKERS = st.builds(
     Worker,
@@ -81,13 +81,15 @@ def test_an_offer_is_taken_once():
 
 @given(st.lists(WORKERS, max_size=4), st.integers(0, 50))
 def test_more_offers_never_need_fewer_workers_and_no_worker_serves_none(workers: list[Worker], more: int):
-    others = tuple(Offer(f"02{number}", "code", "", small=True) for number in range(more))
+    others = tuple(Offer(f"02{number}", "code", "", small=True, submitted_at=NOW) for number in range(more))
     few, many = Pool((OFFER,), tuple(workers)), Pool((OFFER, *others), tuple(workers))
     if is_served(OFFER, many, now=NOW):
         assert is_served(OFFER, few, now=NOW)
     assert not is_served(OFFER, Pool((OFFER,)), now=NOW)
-    if any(waits(each, "code", now=NOW) for each in workers):
+    waiting = [each for each in workers if waits(each, "code", now=NOW)]
+    if waiting:
         assert is_served(OFFER, few, now=NOW)
+    if any(each.seen_at for each in waiting):
         assert is_served(replace(OFFER, small=False), few, now=NOW)
 
 

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from tidegate.aws.errors import asking, code_of
 from tidegate.core.batches import Batch, JobState, job_name
 from tidegate.core.routes import Dataset, encode_dataset
-from tidegate.core.workers import code_of_job, is_offered, takes_for, worker_id
+from tidegate.core.workers import ALWAYS, STAY, code_of_job, is_offered, takes_for, worker_id
 from tidegate.flows.ports import JobReport
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class SparkApplication:
     `spark_parameters`  further arguments for spark-submit (the locations of the dependencies)
     `work`, `account`   the name of the work bucket, and the account that owns it
     `timeout_minutes`   a job is cancelled after this time
-    `stay`              seconds that a worker waits for a batch; 0 if there are none, and each job makes one attempt
+    `stay`              seconds that a worker waits for a batch; 0 if there are none, and each job makes one attempt;
+                        `core.workers.ALWAYS` if one has always to be there
     `ledger`            the ledger's table, in which a worker finds what there is to take
     """
 
@@ -116,32 +117,48 @@ class EmrServerless:
     def takes_for(self) -> int:
         return takes_for(self._application.timeout_minutes * 60)
 
+    @property
+    def stay(self) -> int:
+        return self._application.stay
+
+    def start_worker(self, worker: str) -> str:
+        with asking(f"start worker {worker}"):
+            return self._application.start(
+                f"tidegate-{worker}", self._work(worker, 1, worker, self.stay), token=worker, tags={}
+            )
+
+    def _work(self, batch: str, attempt: int, worker: str, stay: int) -> list[str]:
+        """The arguments of a worker that is started for this batch, or for none."""
+        return [
+            "work",
+            f"--batch={batch}",
+            f"--attempt={attempt}",
+            f"--work={self._application.work}",
+            f"--account={self._application.account}",
+            f"--worker={worker}",
+            f"--code={self.code}",
+            f"--ledger={self._application.ledger}",
+            f"--stay={stay}",
+            f"--takes-for={self.takes_for}",
+        ]
+
     def start(self, batch: Batch, dataset: Dataset, *, owner: str, last: bool) -> str | None:
         hand_off = {"batch": batch.id, "attempt": batch.attempt}
         return self._start_once(hand_off=hand_off, batch=batch, dataset=dataset, owner=owner, last=last)
 
     def _start(self, *, hand_off: dict[str, Any], batch: Batch, dataset: Dataset, owner: str, last: bool) -> str:
         asked = self._application
-        arguments = [
-            f"--batch={batch.id}",
-            f"--attempt={batch.attempt}",
-            f"--work={asked.work}",
-            f"--account={asked.account}",
-        ]
         if asked.stay and is_offered(batch, last=last):
-            arguments = [
-                "work",
-                *arguments,
-                f"--worker={worker_id(batch)}",
-                f"--code={self.code}",
-                f"--ledger={asked.ledger}",
-                f"--stay={asked.stay}",
-                f"--takes-for={self.takes_for}",
-            ]
+            # beside the one that is always there, another stays no longer than it would without that one
+            stay = STAY if asked.stay == ALWAYS else asked.stay
+            arguments = self._work(batch.id, batch.attempt, worker_id(batch), stay)
         else:
             arguments = [
                 "fence" if batch.fencing else "ingest",
-                *arguments,
+                f"--batch={batch.id}",
+                f"--attempt={batch.attempt}",
+                f"--work={asked.work}",
+                f"--account={asked.account}",
                 f"--landing-owner={owner or asked.account}",
                 f"--digest={batch.manifest}",
                 f"--floors={batch.floors}",

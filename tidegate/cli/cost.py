@@ -15,6 +15,7 @@ from tidegate.cli.terminal import Text
 from tidegate.core.batches import BatchLimits
 from tidegate.core.quantities import counted
 from tidegate.core.quantities import duration as told
+from tidegate.core.workers import ALWAYS, STAY
 from tidegate.cost import bill as costs
 from tidegate.cost.bill import Bill, DailyTraffic, Gathering, WaitCost
 from tidegate.cost.prices import AS_OF, PRICES, REGION
@@ -27,7 +28,8 @@ LARGEST = 10**15
 """Bytes of an upload. S3 takes less."""
 ASSUMED = (
     f"assumed: a call takes {costs.CALL_SECONDS * 1e3:.0f} ms, a job starts after {told(costs.JOB_STARTS_AFTER)} and"
-    f" keeps its workers for {told(costs.JOB_SECONDS)} and the time to read; uploads come evenly over the day"
+    f" keeps its driver and an executor for {told(costs.JOB_SECONDS)} and the time to read; uploads come at random,"
+    " evenly over the day"
 )
 
 
@@ -38,25 +40,26 @@ def cost(
         str | None, typer.Option("--max-wait", metavar="WAIT", help='Such as "5m". Default: the route\'s, else 60s.')
     ] = None,
     route: Annotated[
-        str | None, typer.Option("--route", metavar="ROUTE", help="Take max_wait and target_bytes of this route.")
+        str | None, typer.Option("--route", metavar="ROUTE", help="Take max_wait, target_bytes and stay of this route.")
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what so many uploads cost in a month, and what a longer wait saves.
+    """Print what so many uploads cost in a month, and what a longer wait, or a worker that is always there, changes.
 
     The usual pipelines stand beside it. Requests are counted from the code, times are assumed, prices are list prices.
     """
     traffic = DailyTraffic(_uploads(per_day), _bytes(size))
-    limits = BatchLimits()
+    limits, stay = BatchLimits(), STAY
     if config is not None and route is None:
         raise typer.BadParameter("--config goes with --route, whose max_wait and target_bytes it has")
     if route is not None:
-        found = {each.name: each for each in load(deployment.config_file(config)).core_routes()}
+        settings = load(deployment.config_file(config))
+        found = {each.name: each for each in settings.core_routes()}
         check_route(route, found)
-        limits = found[route].limits
+        limits, stay = found[route].limits, settings.stay
     wait = _seconds(max_wait) if max_wait is not None else limits.max_wait
-    gathering = Gathering(wait, limits.target_objects, limits.target_bytes)
+    gathering = Gathering(wait, limits.target_objects, limits.target_bytes, stay)
     mine, floor = costs.bill(traffic, gathering), costs.floor(traffic)
     usual = [costs.usual(traffic, 1), costs.usual(traffic, costs.SQS_MESSAGES)]
     waits = costs.waits(traffic, gathering)
@@ -95,6 +98,10 @@ def _seconds(given: str) -> int:
         raise typer.BadParameter(f"{given!r} is not a time such as 60s, 5m or 1h", param_hint="--max-wait") from None
 
 
+def _stay(wait: WaitCost) -> str:
+    return "always" if wait.stay >= ALWAYS else told(wait.stay)
+
+
 def as_document(mine: Bill, floor: Bill, usual: Sequence[Bill], waits: Sequence[WaitCost]) -> dict[str, object]:
     return {
         "region": REGION,
@@ -104,6 +111,7 @@ def as_document(mine: Bill, floor: Bill, usual: Sequence[Bill], waits: Sequence[
         "usual": [costs.as_dict(each) for each in usual],
         "waits": [
             {
+                "stay": _stay(each),
                 "max_wait_seconds": each.max_wait,
                 "jobs": round(each.jobs),
                 "spark_dollars": round(each.spark, 2),
@@ -135,14 +143,14 @@ def show(mine: Bill, floor: Bill, usual: Sequence[Bill], waits: Sequence[WaitCos
         million = each.dollars * 1e6 / each.uploads
         beside.add_row(each.title, f"{each.jobs:,.0f}", f"{each.dollars:,.2f}", f"{million:,.2f}")
     out.print(beside)
-    curve = Table("max_wait", "jobs", "Spark", "together", "waits usually", "at most", "", box=box.SIMPLE)
+    curve = Table("stay", "max_wait", "jobs", "Spark", "together", "waits usually", "at most", "", box=box.SIMPLE)
     for column in curve.columns[1:]:
         column.justify = "right"
     for wait in waits:
         knee = "longer waits save little" if wait.knee else ""
         dollars = (f"{wait.spark:,.2f}", f"{wait.dollars:,.2f}")
         seconds = (told(wait.usual_wait), told(wait.longest_wait))
-        curve.add_row(told(wait.max_wait), f"{wait.jobs:,.0f}", *dollars, *seconds, knee)
+        curve.add_row(_stay(wait), told(wait.max_wait), f"{wait.jobs:,.0f}", *dollars, *seconds, knee)
     out.print(curve)
     unconfirmed = ", ".join(name for name, price in PRICES.items() if not price.confirmed)
     out.print(Text(f"list prices of {REGION}, {AS_OF}, without free tiers; read on no bill", "dim"), soft_wrap=True)

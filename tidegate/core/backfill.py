@@ -166,9 +166,9 @@ LIST_DOLLARS = 0.005 / 1_000
 """A LIST request (docs/deploy.md, as the others)."""
 READ_DOLLARS = 0.125 / 1_000_000
 """A read unit of DynamoDB: a claim."""
-SENT_DOLLARS = 5.37 / 1_000_000
+SENT_DOLLARS = 3.74 / 1_000_000
 """What an upload costs on its way, without Spark."""
-JOB_DOLLARS = 0.012
+JOB_DOLLARS = 0.01
 """A job of two minutes. A job that reads much takes longer."""
 JOB_EVERY = 164
 """Seconds between the starts of two small jobs of a route."""

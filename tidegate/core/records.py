@@ -312,6 +312,8 @@ def decode_offer(item: Item) -> Offer:
         told["code"],
         told["owner"],
         told["small"],
+        told["submitted_at"],
+        told["early"],
         told.get("worker", ""),
         told.get("taken_at", 0),
     )

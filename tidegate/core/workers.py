@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tidegate.core.batches import Batch
+from tidegate.core.batches import Batch, BatchLimits, is_full
 
 SMALL_BYTES = 64_000_000
 SMALL_OBJECTS = 5_000
@@ -16,7 +16,13 @@ SMALL_OBJECTS = 5_000
 
 LONGEST = 60 * 60
 """Seconds after its start in which a worker takes batches, at most: see `takes_for`."""
-MOST_TAKEN = 200
+ALWAYS = 10**9
+"""Seconds that a worker stays which is always there: until it takes no more. Then there is another one."""
+STAY = 10 * 60
+"""Seconds that a worker stays by default: as long as that is cheaper than a start (`cost.bill.break_even`)."""
+HANDOVER = 2 * 60
+"""Seconds: so long before the worker that is always there takes no more, the next one is started."""
+MOST_TAKEN = 1_000
 """After so many batches a worker ends, and with it whatever a process leaves behind, such as memory."""
 BEAT = 10
 """Seconds between two signs of life."""
@@ -27,7 +33,8 @@ SILENT = 120
 MOST_WAITING = 20
 """So many small batches may wait for one worker."""
 SOON = 5 * 60
-"""Seconds. A worker that is at one batch for longer, or starts for longer, may be stuck: nobody waits for it."""
+"""Seconds. A worker that is at one batch for longer may be stuck: nobody waits for it. A batch that was not taken for
+longer gets a worker of its own, unless one is queued: then another would be queued behind it."""
 SMALL_PATIENCE = 30 * 60
 """Seconds after which a small batch is taken from a worker that gives signs of life. A large one may take hours: the
 service ends a job that hangs."""
@@ -36,13 +43,16 @@ service ends a job that hangs."""
 @dataclass(frozen=True, slots=True)
 class Offer:
     """The first attempt of a batch, which a worker may take. `code` is what a worker must run
-    (`flows.ports.Jobs.code`), `owner` the account of the uploads' bucket. `worker` has taken it `taken_at` (epoch
-    seconds); empty if nobody has."""
+    (`flows.ports.Jobs.code`), `owner` the account of the uploads' bucket. It waits since `submitted_at` (epoch
+    seconds). It was sealed `early`, so many seconds before it would have been without a worker that waits. `worker`
+    has taken it `taken_at`; empty if nobody has."""
 
     batch: str
     code: str
     owner: str
     small: bool
+    submitted_at: int
+    early: int = 0
     worker: str = ""
     taken_at: int = 0
 
@@ -78,6 +88,12 @@ def code_of_job(entry_point: str, spark_parameters: str) -> str:
     return hashlib.sha256(f"{entry_point}\0{spark_parameters}".encode()).hexdigest()[:16]
 
 
+def offer_of(batch: Batch, code: str, owner: str, limits: BatchLimits) -> Offer:
+    """What is offered of a batch whose attempt has begun."""
+    early = 0 if is_full(batch, limits) else max(0, batch.opened_at + limits.max_wait - batch.submitted_at)
+    return Offer(batch.id, code, owner, is_small(batch), batch.submitted_at, early)
+
+
 def is_small(batch: Batch) -> bool:
     return batch.bytes <= SMALL_BYTES and batch.objects <= SMALL_OBJECTS
 
@@ -101,10 +117,21 @@ def takes_for(job_timeout: int) -> int:
 
 
 def waits(worker: Worker, code: str, ended: Iterable[str] = (), *, now: int) -> bool:
-    """Whether the worker waits for a batch. It does, too, if what it was at last is one of the `ended` ones: it has yet
-    to say so."""
-    alive = worker.code == code and now < worker.until and abs(now - worker.seen_at) < ALIVE
-    return alive and (not worker.batch or worker.batch in ended)
+    """Whether the worker waits for a batch, or will as soon as it runs. It does, too, if what it was at last is one of
+    the `ended` ones: it has yet to say so."""
+    if worker.code != code or now >= worker.until:
+        return False
+    if is_queued(worker):
+        return worker.small
+    return abs(now - worker.seen_at) < ALIVE and (not worker.batch or worker.batch in ended)
+
+
+def is_there(pool: Pool, code: str, *, now: int) -> bool:
+    """Whether a worker of this code is there, or queued, and takes batches for `HANDOVER` from now on at least."""
+    return any(
+        each.code == code and now + HANDOVER < each.until and (is_queued(each) or abs(now - each.seen_at) < ALIVE)
+        for each in pool.workers
+    )
 
 
 def is_served(offer: Offer, pool: Pool, *, now: int) -> bool:
@@ -112,21 +139,29 @@ def is_served(offer: Offer, pool: Pool, *, now: int) -> bool:
     others. If not, it needs one more."""
     if any(each.worker for each in pool.offers if each.batch == offer.batch):
         return True
+    queued = any(is_queued(each) and each.code == offer.code and now < each.until for each in pool.workers)
+    if now - offer.submitted_at >= SOON and not queued:
+        return False
     others = (each for each in pool.offers if each.batch != offer.batch)
     waiting = 1 + sum(1 for each in others if not each.worker and each.code == offer.code)
-    idle = sum(waits(each, offer.code, now=now) for each in pool.workers)
+    idle = sum(waits(each, offer.code, now=now) for each in pool.workers if not is_queued(each))
     if not offer.small:
         return waiting <= idle
     return waiting <= MOST_WAITING * sum(_is_quick(each, offer.code, now=now) for each in pool.workers)
 
 
+def is_queued(worker: Worker) -> bool:
+    """Whether it has not begun to run. Settling asks the service whether it ever will (`flows.settle`)."""
+    return not worker.seen_at
+
+
 def _is_quick(worker: Worker, code: str, *, now: int) -> bool:
-    """Whether the worker will take a batch soon: it waits for one, is at a small one since just now, or was just
-    started."""
+    """Whether the worker will take a batch soon: it waits for one, is at a small one since just now, or was started
+    and is queued: before it has run another would not run either."""
     if worker.code != code or now >= worker.until:
         return False
-    if not worker.seen_at:
-        return worker.small and now - worker.started_at < SOON
+    if is_queued(worker):
+        return worker.small
     at_a_small_one = worker.small and now - worker.since < SOON
     return abs(now - worker.seen_at) < ALIVE and (not worker.batch or at_a_small_one)
 

@@ -20,17 +20,22 @@ PER_NOTICE = RequestCounts(
     calls=11.0,
 )
 PER_BATCH = RequestCounts(
-    write_units=22.08,
-    read_units=25.0,
+    write_units=29.08,
+    read_units=42.42,
     s3_puts=5.0,
     s3_gets=14.0,
     invocations=1.0,
-    calls=45.08,
+    calls=69.5,
     starts=1.0,
 )
 OPEN_MINUTE = RequestCounts(
     read_units=5.0,
     calls=5.0,
+)
+WORKER_MINUTE = RequestCounts(
+    write_units=6.0,
+    read_units=59.0,
+    calls=65.0,
 )
 IDLE_MINUTE = RequestCounts(
     read_units=4.0,

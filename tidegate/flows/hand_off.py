@@ -24,7 +24,7 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Dataset, Route, decode_dataset, encode_dataset
-from tidegate.core.workers import Offer, Worker, is_offered, is_served, is_small, worker_id
+from tidegate.core.workers import Worker, is_offered, is_served, offer_of, worker_id
 from tidegate.flows.ports import Ports
 from tidegate.flows.seal import ensure_manifest
 from tidegate.metrics import Metric
@@ -96,7 +96,7 @@ def start_job(route: Route, batch: Batch, ports: Ports) -> None:
         return
     last = batch.attempt >= route.limits.attempts
     code = ports.jobs.code
-    offer = Offer(batch.id, code, route.owner, is_small(batch)) if code and is_offered(batch, last=last) else None
+    offer = offer_of(batch, code, route.owner, route.limits) if code and is_offered(batch, last=last) else None
     if offer:
         ports.ledger.offer(offer)
         if is_served(offer, ports.ledger.pool(), now=ports.clock()):

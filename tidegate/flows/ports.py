@@ -69,6 +69,15 @@ class Jobs(Protocol):
         """Seconds after its start in which a worker takes batches."""
         ...
 
+    @property
+    def stay(self) -> int:
+        """Seconds for which a worker waits for a batch; `core.workers.ALWAYS` if one has always to be there."""
+        ...
+
+    def start_worker(self, worker: str) -> str:
+        """Start a worker of this id for no batch. The id of its run; the same one if it was started before."""
+        ...
+
     def start(self, batch: Batch, dataset: Dataset, *, owner: str, last: bool) -> str | None:
         """The id of the run that is started for this batch's current attempt, which is a worker's if that is offered
         (`core.workers.is_offered`); None if another process is starting it right now.

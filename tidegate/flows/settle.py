@@ -30,11 +30,12 @@ from tidegate.core.quarantine import is_behind
 from tidegate.core.receipts import Ending, Receipt, decode_endings, decode_failure, decode_receipt, given_up
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
-from tidegate.core.workers import is_offered, is_stuck, waits, worker_id
+from tidegate.core.workers import is_offered, is_stuck, worker_id
 from tidegate.flows.announce import announce
 from tidegate.flows.drop_quarantined import drop_corrected, is_its_minute
 from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
 from tidegate.flows.missing import known_parts
+from tidegate.flows.pool import a_worker_waits, look_after_workers
 from tidegate.flows.ports import JobReport, Ports
 from tidegate.flows.quarantine_age import look_for_oldest
 from tidegate.flows.seal import ensure_manifest, halted, seal_if_due
@@ -72,6 +73,7 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
     routes = list(configured.values())
     unconfigured = 0
     well: list[Route] = []
+    wanted = False
     try:
         routes = routes_to_settle(configured, ports)
     except Exception as error:
@@ -89,6 +91,7 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
                 record = ports.ledger.route(route.name)
             now = standing(route, record, ports)
             there = route.name in configured
+            wanted = wanted or (there and not route.retired and not record.paused)
             unconfigured += 0 if there else now.unfinished
             # A metric costs by the month, and the ledger keeps every route. After the last batch of a removed one its
             # alarms need a zero.
@@ -103,7 +106,7 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
         except Exception as error:
             troubles.append(error)
     try:
-        troubles += join_in(well, ports)
+        troubles += look_after_workers(well, ports, wanted=wanted)
     except Exception as error:
         troubles.append(error)
     ports.measure(Metric.UNCONFIGURED_NOW, unconfigured)
@@ -115,35 +118,6 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
         troubles.append(error)
     ports.measure(Metric.SETTLING_TROUBLES, len(troubles))
     return [*troubles, *of_the_bus]
-
-
-def join_in(routes: Iterable[Route], ports: Ports) -> list[Exception]:
-    """Seal what gathers, if a worker waits for a batch: it needs no job then, and its rows are there in seconds. The
-    worker waits anew after it.
-
-    Each batch is handed off as any other. Returns the errors: one route's does not stop the others. It costs two reads,
-    and two for each route while a worker waits.
-    """
-    troubles: list[Exception] = []
-    for route in routes if a_worker_waits(ports) else ():
-        try:
-            if seal_if_due(route, ports, next_look=SCHEDULE, share=0):
-                hand_off_sealed(route, ports, patient=False)
-        except Exception as error:
-            troubles.append(error)
-    return troubles
-
-
-def a_worker_waits(ports: Ports) -> bool:
-    """Whether a worker has nothing to do, and nothing is there for it to take."""
-    if not ports.jobs.code:
-        return False
-    pool = ports.ledger.pool()
-    if any(not each.worker and each.code == ports.jobs.code for each in pool.offers):
-        return False
-    at = ports.ledger.batches(each.batch for each in pool.workers if each.batch)
-    ended = [each.id for each in at.values() if each.state in (State.COMMITTED, State.ABANDONED)]
-    return any(waits(each, ports.jobs.code, ended, now=ports.clock()) for each in pool.workers)
 
 
 def routes_to_settle(configured: Mapping[str, Route], ports: Ports) -> list[Route]:

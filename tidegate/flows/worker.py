@@ -91,7 +91,10 @@ class Taking:
                 return 0
             if code := self._serve(offer):
                 return code
-            waits_since = self._say()
+            said = self._say()
+            # What came earlier than that needed no worker for now: its own time would have started one later. Else a
+            # few uploads an hour would keep a worker for ever, however long their route may gather.
+            waits_since = said if offer.early <= self.stay else waits_since
 
     @property
     def now(self) -> int:

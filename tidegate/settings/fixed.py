@@ -5,6 +5,7 @@ Tests, the simulation and the local stack of a test have other values: they repl
 from them follows.
 """
 
+from tidegate.core import workers
 from tidegate.core.batches import BatchLimits
 from tidegate.core.maintenance import MaintainLimits
 from tidegate.settings.values import DAY, HOUR
@@ -38,6 +39,9 @@ USUAL_FILE = 100_000_000_000
 with larger ones may run for longer than `JOB_TIMEOUT`, in proportion."""
 BATCH = BatchLimits()
 """When a batch is handed off, and how often it is attempted, as far as a route does not say."""
+
+STAY = workers.STAY
+"""How long a worker waits for a further batch, unless `limits.stay` says it."""
 
 # ---- functions
 

@@ -178,6 +178,11 @@ class Settings(Section):
         said = {table for route in self.routes if route.maintain for table in route.tables}
         return tuple(table for table in self.maintained_tables() if table in said)
 
+    @property
+    def stay(self) -> int:
+        """Seconds for which a worker waits for a batch (`core.workers.ALWAYS`: one is always there)."""
+        return self.limits.stay if "stay" in self.limits.model_fields_set else fixed.STAY
+
     def maintain_limits(self) -> MaintainLimits:
         """The section [maintain] as `tidegate.core` has it."""
         return replace(

@@ -159,16 +159,16 @@ class LimitSettings(Section):
     """The share of the account's quotas that the deployment may use. The default fits a new account."""
 
     stay: Stay = Field(
-        "10s",
+        "10m",
         validate_default=True,
-        description="How long a job waits for a further batch, 0s to 1h. What arrives meanwhile lands in seconds. EMR "
-        "charges for the driver that waits.",
+        description="How long a job waits for a further batch, 0s to 1h, or always. What arrives meanwhile lands in "
+        "seconds. EMR charges for the driver that waits.",
     )
     vcpu: StrictInt = Field(
         16,
         ge=6,
         le=10_000,
-        description="The vCPU of all jobs together. A new account has 16. A driver takes 2, an executor 4.",
+        description="The vCPU of all jobs together. A new account has 16. A driver takes 1, an executor 4.",
     )
 
 

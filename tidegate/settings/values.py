@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, ByteSize, WithJsonSchema
 
 from tidegate.core.audit import SOURCES
+from tidegate.core.workers import ALWAYS
 
 MINUTE = 60
 HOUR = 60 * MINUTE
@@ -32,14 +33,16 @@ Duration = Annotated[int, BeforeValidator(duration, json_schema_input_type=str)]
 
 
 def _stay(value: object) -> int:
-    seconds = 0 if value == "0s" else duration(value)
+    if value in ("0s", "always"):
+        return ALWAYS if value == "always" else 0
+    seconds = duration(value)
     if seconds > HOUR:
-        raise ValueError("a job waits for an hour at most")
+        raise ValueError('a worker waits for an hour at most, or "always"')
     return seconds
 
 
 Stay = Annotated[int, BeforeValidator(_stay, json_schema_input_type=str)]
-"""Seconds, written as "0s" or "10m"."""
+"""Seconds, written as "0s", "10m" or "always"."""
 
 
 SIZE = re.compile(r"[0-9]+(\.[0-9]+)?\s*([A-Za-z]+)?")

@@ -19,7 +19,7 @@ from tidegate.core.screening import decode_request
 from tidegate.flows.publish import Attempt, run_verb
 from tidegate.reading.fetch import a_neighbour_is_readable
 from tidegate.sinks.iceberg.sink import IcebergSink
-from tidegate.spark.session import prepare
+from tidegate.spark.session import prepare, warm_up
 
 log = logging.getLogger("tidegate")
 
@@ -99,6 +99,8 @@ def main(argv: list[str] | None = None) -> None:
             owner = owner or arguments.account
             return make(attempt_at(batch.id, batch.attempt, dataset, batch.manifest, owner, last=False))
 
+        if batch == arguments.worker:
+            warm_up(spark)  # it was started for no batch, so nobody waits for it
         code = _work(arguments, take)
     else:
         dataset, owner = decode_dataset(arguments.dataset), arguments.landing_owner

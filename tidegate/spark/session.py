@@ -1,6 +1,7 @@
 """The Spark session of a job: with Iceberg, and with the credential of its catalog."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import boto3
 from pyspark.sql import SparkSession
@@ -18,6 +19,21 @@ def open_session(name: str) -> SparkSession:
     spark = SparkSession.builder.appName(name).getOrCreate()
     prepare(spark)
     return spark
+
+
+def warm_up(spark: SparkSession) -> None:
+    """Have the JVM load what a first batch needs. What fails here fails again with that batch, and is told then."""
+    with suppress(Exception):
+        prepare(spark)
+        spark.sql("SELECT 1").collect()
+        for catalog in _catalogs(spark):
+            spark.sql(f"SHOW NAMESPACES IN {catalog}").collect()
+
+
+def _catalogs(spark: SparkSession) -> Iterator[str]:
+    for key, _ in spark.sparkContext.getConf().getAll():
+        if key.startswith(CATALOGS) and "." not in (name := key.removeprefix(CATALOGS)):
+            yield name
 
 
 def prepare(spark: SparkSession) -> None:

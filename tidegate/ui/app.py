@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 MOST_BYTES = 64_000
 """Of a form."""
 STATIC = {"style.css": "text/css; charset=utf-8", "live.js": "text/javascript; charset=utf-8"}
-SMALLEST = 0.0001
-"""Dollars that are told apart."""
 LIVE = "live"
 """The field of an address that asks for the part of a page that changes."""
 TOKEN = "token"
@@ -39,7 +37,6 @@ ADDRESSES = Map(
         Rule("/quarantine/release", methods=["GET"], endpoint=pages.confirm),
         Rule("/quarantine/release", methods=["POST"], endpoint=pages.release),
         Rule("/trace", methods=["GET"], endpoint=pages.trace),
-        Rule("/cost", methods=["GET"], endpoint=pages.cost),
     ]
 )
 
@@ -158,17 +155,9 @@ def templates() -> Environment:
         "counted": counted,
         "size": size,
         "duration": duration,
-        "dollars": _dollars,
         "clock": _clock,
     }
     return made
-
-
-def _dollars(amount: float) -> str:
-    """With as many digits as tell small bills apart."""
-    if not amount or amount >= 1:
-        return f"${amount:,.2f}"
-    return f"${amount:.4f}" if amount >= SMALLEST else f"less than ${SMALLEST}"
 
 
 def _clock(iso: Any) -> str:

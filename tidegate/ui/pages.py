@@ -8,14 +8,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 import typer
-from pydantic import ByteSize, TypeAdapter, ValidationError
 
 from tidegate.cli.options import bucket_and_key, moment
 from tidegate.cli.printed import runnable
 from tidegate.core.batches import State
 from tidegate.core.file_states import PENDING
 from tidegate.core.times import iso
-from tidegate.cost.prices import AS_OF, PRICES, REGION
 from tidegate.flows.batch_list import Wanted
 from tidegate.flows.quarantine import Selection
 from tidegate.ui.notes import notes
@@ -178,21 +176,3 @@ def trace(questions: Questions, given: Given, now: int) -> Page:
     found = questions.trace(*bucket_and_key(words))
     pending = any(each["outcome"] == PENDING for each in found["versions"])
     return Page("trace.html", shown | {"found": found}, every=SOON if pending else 0)
-
-
-def cost(questions: Questions, given: Given, now: int) -> Page:
-    typed = given.get("size", "").strip()
-    found = questions.cost(_bytes(typed) if typed else 0)
-    together = sum(each["dollars"] for each in found["routes"])
-    shown = {"found": found, "size": typed, "together": together, "prices": PRICES, "as_of": AS_OF, "region": REGION}
-    return Page("cost.html", shown)
-
-
-def _bytes(typed: str) -> int:
-    try:
-        found = int(TypeAdapter(ByteSize).validate_python(typed))
-    except (ValidationError, OverflowError):
-        found = 0
-    if not 1 <= found <= 10**15:
-        raise typer.BadParameter(f"{typed!r} is not a size such as 2KB, 47KB or 50MB, from 1 byte to 1PB")
-    return found

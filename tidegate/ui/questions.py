@@ -7,7 +7,6 @@ a verb cannot say different things.
     trace         the flow of `trace`                               every two, while an upload is pending
                   a search: the flow of `files` (`flows.files`)     when it is asked for
     quarantine    the flow of `quarantine ls`, 100 uploads at most  when it is opened
-    cost          the flow of `status`                              when it is opened
 
 One question of a kind at a time: pages that are open side by side do not multiply what is asked, and a slow question
 does not hold the pages that ask something else. A release is of the same kind as the list of the quarantine.
@@ -28,12 +27,9 @@ from tidegate.cli.deployment import known_names
 from tidegate.cli.options import check_route
 from tidegate.cli.resend import other_ways
 from tidegate.cli.selecting import found_in
-from tidegate.core.batches import BatchLimits
 from tidegate.core.errors import TidegateError
 from tidegate.core.routes import Route, route_of
 from tidegate.core.uploads import Upload
-from tidegate.cost.bill import as_dict
-from tidegate.cost.so_far import CountedSoFar, so_far, standing
 from tidegate.flows.batch_list import Wanted, batch_page
 from tidegate.flows.files import WantedFiles, files_page
 from tidegate.flows.nearest import nearest
@@ -54,13 +50,9 @@ FILES = 30
 """Uploads that a search finds."""
 MOST_WAITING = 100
 """Announcements that are counted at each look."""
-DIGITS = 8
-"""Of a dollar: what few uploads have cost is far less than a cent."""
 FRESH = 1.0
 """Seconds for which an answer serves every page that is open."""
 
-DEFAULT_WAIT = BatchLimits().max_wait
-"""Seconds, of a route that is not in the configuration any more."""
 
 Document = Mapping[str, Any]
 
@@ -184,14 +176,6 @@ class Questions:
     def _found(self, ports: Ports, wanted: WantedQuarantine) -> Iterator[Any]:
         return found_in(self.deployed, ports, wanted.route, wanted.selection)
 
-    def cost(self, size: float) -> Document:
-        """What the uploads of each route have cost so far, in the shape of the bills of `tidegate cost --json`."""
-        status, bills = self.status().document, []
-        for each in status["routes"]:
-            route = self.routes.get(each["route"])
-            bills.append(so_far(each["route"], counted(each, route.limits.max_wait if route else DEFAULT_WAIT, size)))
-        return {"routes": [as_dict(each, digits=DIGITS) for each in bills], "standing": as_dict(standing())}
-
 
 def _batch_id(given: str) -> str:
     try:
@@ -208,15 +192,3 @@ def _near(bucket: str, key: str, taken: Route, ports: Ports) -> list[str]:
         return [f"s3://{bucket}/{each}" for each in nearest(bucket, key, taken.name, ports, BATCH_IDS)]
     except TidegateError:
         return []
-
-
-def counted(route: Document, max_wait: float, size: float) -> CountedSoFar:
-    """What the document of `tidegate status --json` has counted of a route, for its bill."""
-    batches = route["batches"]
-    return CountedSoFar(
-        uploads=route["uploads"]["notified"],
-        batches=sum(batches[each] for each in ("open", "sealed", "submitted", "committed", "abandoned")),
-        attempts=route["jobs"],
-        max_wait=max_wait,
-        size=size,
-    )

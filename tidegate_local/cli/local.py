@@ -34,7 +34,9 @@ def up(
     from tidegate.cli.deployment import config_file
     from tidegate_local import stack
     from tidegate_local.cli import render
+    from tidegate_local.hurry import stay_always
 
+    stay_always()
     file = config_file(config or stack.made_from(folder))
     _check(file, folder)
     if stack.is_running(folder) and port is None:

@@ -30,6 +30,7 @@ from tidegate_local.demo.progress import Progress
 from tidegate_local.demo.source import Hour
 from tidegate_local.environment import client, process_environment
 from tidegate_local.errors import LocalError
+from tidegate_local.hurry import stay_always
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -111,6 +112,7 @@ def demo(config: Path, folder: Path, narrator: "TerminalNarrator", *, objects: i
         narrator.line(f"  {line}")
 
     narrator.chapter(f"Start the stack in {folder}")
+    stay_always()
     with stack.up(file, folder, on_progress=narrator.line, patience=PATIENCE) as running:
         with entered(running.environment):
             stage = Stage(

@@ -13,6 +13,8 @@ def offer(offered: Offer, *, now: int) -> Transition:
         "code": offered.code,
         "owner": offered.owner,
         "small": offered.small,
+        "submitted_at": offered.submitted_at,
+        "early": offered.early,
         "expires_at": now + DAY,
     }
     return single(f"offer batch {offered.batch}", Write(offer_key(offered.batch), Put(item), (Lacks("worker"),)))

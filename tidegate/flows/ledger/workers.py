@@ -12,10 +12,10 @@ from tidegate.flows.ledger.records import LedgerRecords
 @dataclass(frozen=True)
 class LedgerWorkers(LedgerRecords):
     def pool(self) -> Pool:
-        """All offers, by the age of their batches, and all workers."""
+        """All offers, those first that have waited for longest, and all workers."""
         items = [item for item in self.store.query(WORK, "what workers take") if self._live(item)]
         return Pool(
-            tuple(decode_offer(item) for item in items if is_offer(item)),
+            tuple(sorted(map(decode_offer, filter(is_offer, items)), key=lambda each: each.submitted_at)),
             tuple(decode_worker(item) for item in items if not is_offer(item)),
         )
 

@@ -1,0 +1,68 @@
+"""The pool of workers, as settling looks after it. None of this is needed for correctness (`core.workers`)."""
+
+from collections.abc import Iterable
+
+from tidegate.core.batches import JobState, State
+from tidegate.core.routes import Route
+from tidegate.core.workers import ALWAYS, SOON, Pool, Worker, is_queued, is_there, waits
+from tidegate.flows.hand_off import hand_off_sealed
+from tidegate.flows.ports import Ports
+from tidegate.flows.seal import seal_if_due
+from tidegate.schedule import SCHEDULE
+
+
+def look_after_workers(routes: Iterable[Route], ports: Ports, *, wanted: bool) -> list[Exception]:
+    """Forget who has ended before it ran. Start a worker if one has always to be there, and is `wanted`. And seal what
+    gathers, if a worker waits for a batch: it needs no job then, and its rows are there in seconds. The worker waits
+    anew after it.
+
+    Each batch is handed off as any other. Returns the errors: one route's does not stop the others. It costs two reads,
+    and two for each route while a worker waits.
+    """
+    troubles: list[Exception] = []
+    if not ports.jobs.code:
+        return troubles
+    pool = ports.ledger.pool()
+    try:
+        _forget_ended(pool, ports)
+        if wanted and ports.jobs.stay == ALWAYS and not is_there(pool, ports.jobs.code, now=ports.clock()):
+            _start(ports)
+    except Exception as error:
+        troubles.append(error)
+    for route in routes if a_worker_waits(ports, pool) else ():
+        try:
+            if seal_if_due(route, ports, next_look=SCHEDULE, share=0):
+                hand_off_sealed(route, ports, patient=False)
+        except Exception as error:
+            troubles.append(error)
+    return troubles
+
+
+def _forget_ended(pool: Pool, ports: Ports) -> None:
+    """Who is queued is counted on for as long as the service says so: with many batches and few vCPU that takes long.
+    One that ended in the queue gives no sign of life, ever."""
+    for worker in pool.workers:
+        late = is_queued(worker) and ports.clock() - worker.started_at >= SOON
+        if late and ports.jobs.report(worker.job_run).state is JobState.ENDED:
+            ports.ledger.leave(worker.id)
+
+
+def _start(ports: Ports) -> None:
+    """Start a worker for no batch. A twin in the same minute starts the same one. If the process dies before the note,
+    the worker says itself that it lives, or the next minute starts one too many, which ends like any other."""
+    now = ports.clock()
+    worker = f"always-{now // SCHEDULE}"
+    run = ports.jobs.start_worker(worker)
+    ports.ledger.note_started(Worker(worker, ports.jobs.code, run, started_at=now, until=now + ports.jobs.takes_for))
+
+
+def a_worker_waits(ports: Ports, pool: Pool | None = None) -> bool:
+    """Whether a worker has nothing to do, and nothing is there for it to take. `pool` if it was read just now."""
+    if not ports.jobs.code:
+        return False
+    pool = pool or ports.ledger.pool()
+    if any(not each.worker and each.code == ports.jobs.code for each in pool.offers):
+        return False
+    at = ports.ledger.batches(each.batch for each in pool.workers if each.batch)
+    ended = [each.id for each in at.values() if each.state in (State.COMMITTED, State.ABANDONED)]
+    return any(waits(each, ports.jobs.code, ended, now=ports.clock()) for each in pool.workers)
