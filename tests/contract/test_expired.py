@@ -68,7 +68,7 @@ def remembering(ledger: Ledger, clock: SettableClock) -> Remembered:
     batches = dict(ledger.batches([FIRST, SECOND, THIRD]))
     assert ledger.wish(batches[FIRST], Wish.DROP)
     for each in (FIRST, SECOND):
-        ledger.offer(Offer(each, "code", "", small=True))
+        ledger.offer(Offer(each, "code", "", small=True, submitted_at=1))
     assert ledger.take(SECOND, "w")
     ledger.note_alive(Worker("w", "code", until=9, seen_at=clock()))
     assert ledger.begin_watch(WATCHED)
@@ -200,7 +200,7 @@ OF_JOBS: dict[str, Call] = {
     "pool": lambda there: there.ledger.pool(),
     "offer_of": lambda there: there.ledger.offer_of(FIRST),
     "worker": lambda there: there.ledger.worker("w"),
-    "offer": lambda there: there.ledger.offer(Offer(FIRST, "code", "", small=True)),
+    "offer": lambda there: there.ledger.offer(Offer(FIRST, "code", "", small=True, submitted_at=1)),
 }
 
 OF_LEFTOVERS: dict[str, Call] = {

@@ -89,7 +89,7 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
     "pool": lambda ledger: ledger.pool(),
     "offer_of": lambda ledger: ledger.offer_of("01B"),
     "worker": lambda ledger: ledger.worker("w"),
-    "offer": lambda ledger: ledger.offer(Offer("01B", "code", "", small=True)),
+    "offer": lambda ledger: ledger.offer(Offer("01B", "code", "", small=True, submitted_at=1)),
     "take": lambda ledger: ledger.take("01B", "w"),
     "withdraw": lambda ledger: ledger.withdraw("01B"),
     "note_started": lambda ledger: ledger.note_started(Worker("w", "code", "job", started_at=5, until=10)),

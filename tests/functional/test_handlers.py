@@ -28,6 +28,7 @@ from tidegate.core.batches import Batch, JobState, State
 from tidegate.core.errors import OutcomeUnknown, Retryable, TidegateError
 from tidegate.core.notices import decode
 from tidegate.core.routes import Dataset
+from tidegate.core.workers import LONGEST, STAY
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import Jobs, Ports, Work
 from tidegate.metrics import Metric
@@ -414,7 +415,7 @@ def test_settling_commits_what_was_published_and_hands_off_what_is_due(deploymen
     (weather,) = deployment.ledger.route("weather").running
     play_publishing(deployment.work, weather, rows=5)
     deployment.emr.end("run-1")
-    deployment.clock.advance(300)
+    deployment.clock.advance(LONGEST)
     metrics()
     assert settle(event(name), Context()) == {"troubles": 0}
     assert deployment.ledger.batch(weather).state is State.COMMITTED
@@ -606,7 +607,7 @@ def test_what_a_worker_is_told(deployment: Deployment):
     assert verb == "work"
     told = dict(argument.removeprefix("--").split("=", 1) for argument in rest)
     assert (told["worker"], told["ledger"], told["work"]) == (f"{BATCH.id}-1", "ledger", "work")
-    assert (told["code"], told["stay"], told["takes-for"]) == (jobs.code, "10", str(jobs.takes_for))
+    assert (told["code"], told["stay"], told["takes-for"]) == (jobs.code, str(STAY), str(jobs.takes_for))
     assert "dataset" not in told, "it reads that with each batch"
 
 
@@ -715,7 +716,7 @@ def test_a_start_whose_record_could_not_be_completed_is_one_of_the_four_errors(d
 
 def test_trouble_with_the_hand_offs_record_of_one_batch_does_not_keep_the_others_from_settling(deployment: Deployment):
     dispatch(event("dispatch_two_groups"), Context())
-    deployment.clock.advance(300)
+    deployment.clock.advance(LONGEST)
     (weather,) = deployment.ledger.route("weather").running
     play_publishing(deployment.work, weather)
     denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}

@@ -19,7 +19,6 @@ from tidegate.core.workers import (
     ALWAYS,
     BEAT,
     HANDOVER,
-    MOST_TAKEN,
     MOST_WAITING,
     SILENT,
     SMALL_BYTES,
@@ -534,14 +533,15 @@ def test_a_batch_that_is_offered_while_the_worker_leaves_is_taken(world: World):
     assert world.jobs.started == []
 
 
-def test_a_worker_ends_after_so_many_batches(world: World):
+def test_a_worker_ends_after_so_many_batches(world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tidegate.flows.worker.MOST_TAKEN", 3)
     driver = Driver(world, "w")
     driver.lives()
-    for number in range(MOST_TAKEN + 1):
+    for number in range(4):
         world.submitted(prefix=f"flights/{number}-")
     taking = driver.taking
     assert taking.run() == 0
-    assert len(driver.made) == MOST_TAKEN
+    assert len(driver.made) == 3
 
 
 def test_a_worker_ends_after_a_while_although_there_is_more(world: World):

@@ -29,7 +29,7 @@ from tidegate.core.batches import BatchLimits
 from tidegate.core.errors import Retryable
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import Outcome
-from tidegate.core.workers import SOON
+from tidegate.core.workers import LONGEST
 from tidegate.flows.abort import abort
 from tidegate.flows.resume import resume
 from tidegate.settings import DAY, fixed
@@ -255,7 +255,7 @@ def every_path(stage: Stage) -> None:
     # they are claimed together
     for run in there.emr.runs:
         there.emr.end(run)  # and no worker is counted on any more
-    there.clock.advance(SOON)
+    there.clock.advance(LONGEST)
     there.emr.refusal = (402, "ServiceQuotaExceededException")
     stage.dispatch(notice(*(f"weather/late-{number}.json" for number in range(6)), route="weather"))
     with suppress(Retryable):  # of maintain, the last

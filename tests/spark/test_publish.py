@@ -64,18 +64,22 @@ def test_a_batch_is_published_once_and_a_second_attempt_only_finds_it(world: Wor
 
 
 @pytest.mark.parametrize("die_before", ["stage", "publish", "write_receipt"])
-def test_a_killed_driver_is_finished_by_the_next_attempt(
+def test_a_worker_that_is_killed_at_its_third_batch_loses_none_of_the_three(
     world: World, warehouse: Path, batch: str, die_before: str
 ) -> None:
+    earlier = {f"{batch}{number}": 100 + number for number in range(2)}
+    for each, number in earlier.items():
+        world.seal(each, world.put({f"in/{each}.json": b'{"id": %d}' % number}))
     sealed(world, batch)
-    killed = start_driver(world, warehouse, batch, 1, die_before=die_before)
+    killed = start_driver(world, warehouse, ",".join([*earlier, batch]), 1, die_before=die_before)
     assert killed.wait(HANGING) == -signal.SIGKILL
+    assert all(world.receipt(each) for each in earlier)
     assert world.receipt(batch) is None
     assert world.work.get(f"batches/{batch}/floor.json") is not None, "it died before it began"
     there_before = world.ids()
-    assert there_before == (IDS if die_before == "write_receipt" else [])
+    assert there_before == [*(IDS if die_before == "write_receipt" else []), *earlier.values()]
     assert run(world.attempt(batch, 2), "ingest") == 0
-    assert world.ids() == IDS
+    assert world.ids() == [*IDS, *earlier.values()]
     receipt = world.receipt(batch)
     assert receipt is not None
     assert (receipt.tally.committed, receipt.tally.rows, receipt.fence) == (8, 8, False)

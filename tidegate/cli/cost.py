@@ -45,7 +45,7 @@ def cost(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what so many uploads cost in a month, and what a longer wait, or a worker that is always there, changes.
+    """Print what so many uploads cost in a month, and what a longer wait saves.
 
     The usual pipelines stand beside it. Requests are counted from the code, times are assumed, prices are list prices.
     """
