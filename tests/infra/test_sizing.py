@@ -10,6 +10,7 @@ from tidegate.aws.jobs import REMEMBER_SECONDS
 from tidegate.schedule import LONGEST_WINDOW
 from tidegate.settings import DAY, HOUR, MINUTE, LimitSettings, SettingsError, parse
 from tidegate.settings.fixed import DEAD_LETTERS, JOB_TIMEOUT, LONGEST_JOB, MESSAGES, QUEUE_TIMEOUT, TRAVEL
+from tidegate.settings.sections import TWO_JOBS
 
 ROUTE = """
 [[route]]
@@ -93,6 +94,10 @@ def test_as_many_jobs_run_as_have_room_and_a_large_one_leaves_the_others_theirs(
     driver, executor = sizing.worker("driver").vcpu, sizing.worker("executor").vcpu
     assert driver + executors * executor + (jobs - 1) * sizing.JOB_VCPU <= vcpu
     assert jobs * driver + executor <= vcpu, "the drivers alone leave room for an executor"
+
+
+def test_with_the_vcpu_that_the_worker_that_is_always_there_needs_two_jobs_run():
+    assert [sizing.concurrent_jobs(limited(vcpu)) for vcpu in (TWO_JOBS - 1, TWO_JOBS)] == [1, 2]
 
 
 def test_what_routes_hand_off_changes_nothing_about_the_application():

@@ -209,7 +209,6 @@ def test_the_page_has_a_row_for_every_metric_in_its_words() -> None:
         ("docs/glossary.md", "once a minute, when a job ends, and when a job says that a batch is decided"),
         ("docs/metrics.md", "A gauge is written every minute"),
         ("docs/operations.md", "older than `max_wait`, a minute and two hours"),
-        ("docs/deploy.md", f"settle, once a minute: {30 * DAY // SCHEDULE:,} invocations"),
     ],
 )
 def test_the_pages_tell_how_often_settling_looks(page: str, words: str) -> None:

@@ -706,7 +706,13 @@ def test_how_long_a_worker_waits_for_a_batch(said: str, seconds: int):
     assert parse(f'{GOOD}\n[limits]\nstay = "{said}"').limits.stay == seconds
 
 
+def test_the_worker_that_is_always_there_leaves_room_for_another_job():
+    with pytest.raises(SettingsError, match='stay = "always" needs vcpu = 12 at least'):
+        parse(f'{GOOD}\n[limits]\nstay = "always"\nvcpu = 11')
+    assert parse(f'{GOOD}\n[limits]\nstay = "always"\nvcpu = 12').limits.vcpu == 12
+
+
 @pytest.mark.parametrize("said", ["2h", "0m", "ever", ""])
 def test_a_worker_waits_for_an_hour_at_most_or_always(said: str):
-    with pytest.raises(SettingsError):
+    with pytest.raises(SettingsError, match='it is "always", or "0s" to "1h"'):
         parse(f'{GOOD}\n[limits]\nstay = "{said}"')

@@ -1,5 +1,6 @@
 """The verb `cost`: what a traffic costs in an account, line by line. It needs no stack and calls nobody."""
 
+import math
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -52,7 +53,7 @@ def cost(
     traffic = DailyTraffic(_uploads(per_day), _bytes(size))
     limits, stay = BatchLimits(), STAY
     if config is not None and route is None:
-        raise typer.BadParameter("--config goes with --route, whose max_wait and target_bytes it has")
+        raise typer.BadParameter("--config goes with --route, whose max_wait, target_bytes and stay it has")
     if route is not None:
         settings = load(deployment.config_file(config))
         found = {each.name: each for each in settings.core_routes()}
@@ -149,7 +150,9 @@ def show(mine: Bill, floor: Bill, usual: Sequence[Bill], waits: Sequence[WaitCos
     for wait in waits:
         knee = "longer waits save little" if wait.knee else ""
         dollars = (f"{wait.spark:,.2f}", f"{wait.dollars:,.2f}")
-        seconds = (told(wait.usual_wait), told(wait.longest_wait))
+        # a time is told in whole minutes: at most means rounded up
+        longest = wait.longest_wait if wait.longest_wait < 120 else 60 * math.ceil(wait.longest_wait / 60)
+        seconds = (told(wait.usual_wait), told(longest))
         curve.add_row(_stay(wait), told(wait.max_wait), f"{wait.jobs:,.0f}", *dollars, *seconds, knee)
     out.print(curve)
     unconfirmed = ", ".join(name for name, price in PRICES.items() if not price.confirmed)

@@ -62,7 +62,8 @@ def _steps(each: Trace) -> list[tuple[str, str]]:
     if batch is not None:
         ids.append(("batch", batch.id))
         if batch.attempt:
-            ids.append(("job run", batch.job_run or "not on record yet"))
+            # a worker may have made it before anybody asked which one
+            ids.append(("job run", batch.job_run or ("not on record" if ended else "not on record yet")))
         if batch.snapshot:
             ids.append(("snapshot", str(batch.snapshot)))
     return [*steps, *((f"{name} id" if name != "job run" else name, value) for name, value in ids)]

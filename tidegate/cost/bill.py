@@ -339,11 +339,11 @@ class WaitCost:
 
 
 def waits(traffic: DailyTraffic, gathering: Gathering, choices: Sequence[float] = WAITS) -> list[WaitCost]:
-    """The table: a worker that is always there, then each wait with the `stay` that is given. The knee is the shortest
-    wait from which on no step saves `WORTH` of what it comes from."""
-    found = [_wait(traffic, replace(gathering, stay=ALWAYS))]
-    if gathering.stay < ALWAYS:
-        found += [_wait(traffic, replace(gathering, max_wait=wait)) for wait in sorted({*choices, gathering.max_wait})]
+    """The table: a worker that is always there, then each wait with the `stay` that is given, else the default. The
+    knee is the shortest wait from which on no step saves `WORTH` of what it comes from."""
+    stay = STAY if gathering.stay >= ALWAYS else gathering.stay
+    gatherings = [replace(gathering, max_wait=wait, stay=stay) for wait in sorted({*choices, gathering.max_wait})]
+    found = [_wait(traffic, each) for each in (replace(gathering, stay=ALWAYS), *gatherings)]
     knee = len(found) - 1
     while knee and found[knee - 1].dollars - found[knee].dollars < WORTH * found[knee - 1].dollars:
         knee -= 1

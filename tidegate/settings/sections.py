@@ -5,6 +5,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, field_validator, model_validator
 
+from tidegate.core.workers import ALWAYS
 from tidegate.schedule import AUDIT_SCHEDULE
 from tidegate.settings.catalog import CatalogType
 from tidegate.settings.fixed import LOOK_BACK, MIN_AGE
@@ -24,6 +25,9 @@ from tidegate.settings.values import (
     WarehouseName,
 )
 from tidegate.settings.words import misplaced
+
+TWO_JOBS = 12
+"""vCPU: with less EMR runs one job at a time (infra/sizing.py)."""
 
 
 class Section(BaseModel):
@@ -161,8 +165,9 @@ class LimitSettings(Section):
     stay: Stay = Field(
         "10m",
         validate_default=True,
-        description="How long a job waits for a further batch, 0s to 1h, or always. What arrives meanwhile lands in "
-        "seconds. EMR charges for the driver that waits.",
+        description="How long a job, of any route, waits for a further batch: 0s to 1h, or always. What arrives "
+        "meanwhile lands in seconds. EMR charges for the driver that waits. Each ends after an hour; with always there "
+        "is another.",
     )
     vcpu: StrictInt = Field(
         16,
@@ -170,6 +175,15 @@ class LimitSettings(Section):
         le=10_000,
         description="The vCPU of all jobs together. A new account has 16. A driver takes 1, an executor 4.",
     )
+
+    @model_validator(mode="after")
+    def _leaves_room(self) -> Self:
+        if self.stay >= ALWAYS and self.vcpu < TWO_JOBS:
+            raise ValueError(
+                f'stay = "always" needs vcpu = {TWO_JOBS} at least: a batch that failed waits for a job of its own,'
+                " beside the one that is always there"
+            )
+        return self
 
 
 class OperationsSettings(Section):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, ByteSize, WithJsonSchema
 
 from tidegate.core.audit import SOURCES
-from tidegate.core.workers import ALWAYS
+from tidegate.core.workers import ALWAYS, LONGEST
 
 MINUTE = 60
 HOUR = 60 * MINUTE
@@ -35,9 +35,12 @@ Duration = Annotated[int, BeforeValidator(duration, json_schema_input_type=str)]
 def _stay(value: object) -> int:
     if value in ("0s", "always"):
         return ALWAYS if value == "always" else 0
-    seconds = duration(value)
-    if seconds > HOUR:
-        raise ValueError('a worker waits for an hour at most, or "always"')
+    try:
+        seconds = duration(value)
+    except ValueError:
+        seconds = LONGEST + 1
+    if seconds > LONGEST:
+        raise ValueError('it is "always", or "0s" to "1h", such as "90s" or "10m"')
     return seconds
 
 
