@@ -58,7 +58,7 @@ schema = "id bigint"
 max_wait = "2s"
 """
 
-WAITS = {"min_age": 10, "attempts": 2, "retry_wait": 1, "step_aside": 15}
+WAITS = {"min_age": 10, "attempts": 2, "retry_wait": 1, "step_aside": 15, "stay": 10}
 """What the functions of this stack run by (`tidegate_local.hurry`)."""
 MENDED = CONFIG.replace(f"{SMALL}B", f"{LARGE}B")
 

@@ -107,7 +107,7 @@ max_wait = "2s"
 
 
 # a test that stops or kills a driver looks for it by its batch: without subnets each has one of its own
-WAITS = {"min_age": 1, "retry_wait": 1}
+WAITS = {"min_age": 1, "retry_wait": 1, "stay": 10}
 
 T = TypeVar("T")
 
