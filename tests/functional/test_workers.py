@@ -860,8 +860,70 @@ def test_one_worker_is_always_there_and_the_next_is_started_before_it_takes_no_m
 def test_a_worker_that_died_is_replaced(always: World):
     (first,) = settled(always)
     Driver(always, first).lives()
-    always.clock.advance(max(ALIVE, 60))
+    always.clock.advance(SOON)
+    assert settled(always) == [first]
+    always.jobs.runs[first] = JobReport(JobState.ENDED)
+    always.clock.advance(60)
     assert len(settled(always)) == 2
+
+
+@pytest.mark.parametrize("skew", [-3_600, -31, 31, 3_600])
+def test_a_worker_whose_clock_differs_is_not_started_again(always: World, skew: int):
+    (first,) = settled(always)
+    driver, until = Driver(always, first), always.clock() + always.jobs.takes_for
+    for _ in range(50):
+        always.clock.advance(60)
+        driver.lives(seen_at=always.clock() + skew, until=until + skew)
+        assert settled(always) == [first]
+
+
+def test_a_worker_for_a_batch_is_not_the_one_that_is_always_there(always: World):
+    batch = always.submitted()
+    worker_of(always, batch).lives()
+    assert len(settled(always)) == 1
+
+
+def test_a_worker_that_runs_and_never_says_so_is_not_counted_on(world: World):
+    first = world.submitted()
+    second = world.submitted(prefix="flights/b")
+    world.jobs.runs[first.job_run] = JobReport(JobState.ACTIVE, running=True)
+    world.clock.advance(SOON)
+    for _ in range(2):
+        settle_all(world.routes, world.ports)
+    assert world.batch(second.id).job_run == f"{second.id}/1"
+    world.clock.advance(SMALL_PATIENCE)
+    settle_all(world.routes, world.ports)
+    assert world.batch(first.id).attempt == 2
+
+
+def test_a_queued_worker_that_nobody_can_ask_for_keeps_no_other_from_being_asked(always: World):
+    always.ledger.note_started(
+        Worker("01A-1", "code", "unknown", started_at=always.clock() - SOON, until=always.clock() + 2)
+    )
+    troubles = settle_all(always.routes, always.ports)
+    assert [type(each) for each in troubles] == [KeyError]
+    assert len(always.jobs.started) == 1
+
+
+def test_early_batches_alone_keep_no_worker_beyond_its_stay(world: World):
+    """Each is sealed when the one before it lands, before the worker looks again."""
+    world.flights = replace(world.flights, limits=replace(world.flights.limits, max_wait=3_600))
+    began = world.clock()
+
+    def takes_long(batch: Batch) -> int:
+        world.clock.advance(6)
+        play_publishing(world.work, batch.id, snapshot=int(batch.id[3:]) * 10)
+        arrives(world, f"flights/{world.clock()}-")
+        driver.lives(batch.id, small=True, until=0 if taking.stayed else world.clock() + 3_600)
+        settle_all(world.routes, world.ports)
+        return 0
+
+    driver = Driver(world, "w", does=takes_long)
+    taking = driver.taking
+    driver.lives()
+    arrives(world, "flights/first-")
+    assert taking.run() == 0
+    assert world.clock() - began < 4 * STAY
 
 
 def test_a_worker_that_cannot_start_is_tried_again_every_few_minutes(always: World):
@@ -871,8 +933,6 @@ def test_a_worker_that_cannot_start_is_tried_again_every_few_minutes(always: Wor
         always.clock.advance(60)
         assert settled(always) == [first]
     always.clock.advance(SOON - 4 * 60)
-    assert settled(always) == [first], "now it is forgotten"
-    always.clock.advance(60)
     assert len(settled(always)) == 2
 
 

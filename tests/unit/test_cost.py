@@ -76,11 +76,33 @@ def test_a_worker_that_stays_saves_starts_and_lets_uploads_wait_for_seconds():
     assert always.longest_wait < 15 < shortest.usual_wait < waits(MEASURED, ALONE)[1].usual_wait
 
 
-@given(TRAFFICS, st.floats(10, 1e5))
+@given(st.builds(DailyTraffic, st.floats(1, 1e5), st.floats(1, 1_000)), st.floats(10, 1e5))
 def test_a_worker_that_stays_costs_at_most_one_start_more_for_each(traffic: DailyTraffic, wait: float):
-    """So a default that is wrong for a traffic costs twice as much, and not more."""
+    """A default that is wrong for a traffic costs twice as much, and not more, while its driver reads the batches."""
     alone = bill(traffic, Gathering(wait, stay=0))
     assert bill(traffic, Gathering(wait)).of("EMR") <= 2.05 * alone.of("EMR") + 0.1
+
+
+@pytest.mark.parametrize(
+    ("traffic", "gathering", "dollars"),
+    [
+        (DailyTraffic(8_640, 1e7), Gathering(60, stay=ALWAYS), 228),
+        (DailyTraffic(1_440, 1e7), Gathering(60), 157),
+        (DailyTraffic(10, 1e10), Gathering(60, stay=0), 5),
+    ],
+)
+def test_spark_costs_what_a_simulation_of_single_uploads_has_found(
+    traffic: DailyTraffic, gathering: Gathering, dollars: float
+):
+    """Each worker, batch and executor by itself, uploads at random: of batches for executors, and of uploads that are
+    larger than a batch."""
+    assert bill(traffic, gathering).of("EMR") == pytest.approx(dollars, rel=0.5)
+
+
+@pytest.mark.parametrize(("stay", "starts"), [(60, 286), (STAY, 22)])
+def test_batches_that_are_full_before_their_wait_are_counted(stay: float, starts: float):
+    """By the same simulation."""
+    assert spark(DailyTraffic(86_400, 1e6), Gathering(3_600, stay=stay)).starts == pytest.approx(starts, rel=0.5)
 
 
 @given(TRAFFICS, st.floats(10, 1e5))

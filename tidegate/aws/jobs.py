@@ -184,4 +184,4 @@ class EmrServerless:
                 raise
         run = answer["jobRun"]
         state = JobState.ENDED if run["state"] in ENDED else JobState.ACTIVE
-        return JobReport(state, run.get("stateDetails", ""))
+        return JobReport(state, run.get("stateDetails", ""), running=run["state"] == "RUNNING")

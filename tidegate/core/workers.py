@@ -20,6 +20,7 @@ ALWAYS = 10**9
 """Seconds that a worker stays which is always there: until it takes no more. Then there is another one."""
 STAY = 10 * 60
 """Seconds that a worker stays by default: as long as that is cheaper than a start (`cost.bill.break_even`)."""
+FOR_NO_BATCH = "always-"
 HANDOVER = 2 * 60
 """Seconds: so long before the worker that is always there takes no more, the next one is started."""
 MOST_TAKEN = 1_000
@@ -126,12 +127,22 @@ def waits(worker: Worker, code: str, ended: Iterable[str] = (), *, now: int) -> 
     return abs(now - worker.seen_at) < ALIVE and (not worker.batch or worker.batch in ended)
 
 
-def is_there(pool: Pool, code: str, *, now: int) -> bool:
-    """Whether a worker of this code is there, or queued, and takes batches for `HANDOVER` from now on at least."""
-    return any(
-        each.code == code and now + HANDOVER < each.until and (is_queued(each) or abs(now - each.seen_at) < ALIVE)
+def always_id(now: int, every: int) -> str:
+    """The id of a worker that is started for no batch: twins that look in the same `every` seconds start the same."""
+    return f"{FOR_NO_BATCH}{now // every}"
+
+
+def always_there(pool: Pool, code: str, *, now: int, takes_for: int) -> list[Worker]:
+    """The workers that were started for no batch, and take batches for `HANDOVER` from now on at least: if the service
+    says that they run. Their signs of life do not count here: another machine's clock may differ."""
+    return [
+        each
         for each in pool.workers
-    )
+        if each.id.startswith(FOR_NO_BATCH)
+        and each.code == code
+        and each.job_run
+        and now + HANDOVER < each.started_at + takes_for
+    ]
 
 
 def is_served(offer: Offer, pool: Pool, *, now: int) -> bool:
@@ -170,10 +181,13 @@ def is_stuck(batch: Batch, offer: Offer, worker: Worker | None, *, now: int) -> 
     """Whether the batch must not wait for its worker any longer: for the one that has taken it, else for the one that
     was started for it. The attempt may go on meanwhile: that is one too many, and one of the two publishes."""
     if not offer.worker:
-        # it lives, and does something else
         waited = now - batch.submitted_at
-        at_another = worker is not None and bool(worker.batch) and now - worker.since >= SOON
-        return worker is not None and bool(worker.seen_at) and waited >= (SOON if at_another else SMALL_PATIENCE)
+        if worker is None:
+            # the one that was started for it has never lived, or has left
+            return bool(batch.job_run) and waited >= SMALL_PATIENCE
+        # it lives, and does something else
+        at_another = bool(worker.batch) and now - worker.since >= SOON
+        return bool(worker.seen_at) and waited >= (SOON if at_another else SMALL_PATIENCE)
     if worker is None or now - max(worker.seen_at, offer.taken_at) >= SILENT:
         return now - offer.taken_at >= SILENT
     return is_small(batch) and now - offer.taken_at >= SMALL_PATIENCE

@@ -142,13 +142,16 @@ def spark(traffic: DailyTraffic, gathering: Gathering) -> Spark:
         always = gathering.stay >= ALWAYS
         return _always(math.inf, 0.0) if always else Spark()
     rate, read = traffic.rate, reading(traffic.per_day, traffic.size)
+    # a batch that is full waits no longer
+    fills = min(gathering.target_objects, gathering.target_bytes / traffic.size) / rate
+    wait = min(gathering.max_wait, fills)
     # each notice is a batch, unless the worker is busy
     apart = _apart(traffic, max(1 / rate + intake_window(gathering.max_wait), BATCH_SECONDS))
     if gathering.stay >= ALWAYS:
         found = _always(apart, read)
     else:
-        stays = _stays(rate, gathering, apart)
-        gathers = 1 / rate + gathering.max_wait
+        stays = _stays(rate, wait, gathering.stay, apart)
+        gathers = 1 / rate + wait
         job = JOB_STARTS_AFTER + JOB_SECONDS
         cycle = gathers + job + stays if stays else _apart(traffic, gathers, job)
         starts = min(DAY / cycle, traffic.per_day)
@@ -159,19 +162,25 @@ def spark(traffic: DailyTraffic, gathering: Gathering) -> Spark:
         found = replace(found, waiting=waiting, warm=waiting / DAY)
     full = max(traffic.per_day / gathering.target_objects, traffic.per_day * traffic.size / gathering.target_bytes)
     batches = min(traffic.per_day, max(found.batches, full))
-    together = traffic.per_day / batches
-    small = together <= DRIVER_READS_OBJECTS and together * traffic.size <= DRIVER_READS_BYTES
+    small = _by_driver(traffic.per_day / batches, traffic.size)
     # who reads is billed for it, and so is the driver that waits for executors
     busy = max(0.0, read - found.waiting) if small else read / EXECUTOR_VCPU
-    starts = found.starts if gathering.stay else max(found.starts, full)
+    starts = found.starts if gathering.stay else max(found.starts, min(full, traffic.per_day))
     more = starts / found.starts
+    # executors that a further batch needs are billed for a minute at least; those of the first are in `JOB_SECONDS`
+    lingers = 0.0 if _by_driver(traffic.rate * apart, traffic.size) else max(0.0, batches - starts) * LEAST_BILLED
     return replace(
         found,
         starts=starts,
         batches=batches,
         drivers=found.drivers * more + busy,
-        executors=found.executors * more + (0.0 if small else busy),
+        executors=found.executors * more + max(0.0 if small else busy, min(DAY, busy + lingers) if lingers else 0.0),
     )
+
+
+def _by_driver(uploads: float, size: float) -> bool:
+    """Whether the driver reads a batch of so many uploads itself."""
+    return uploads <= DRIVER_READS_OBJECTS and uploads * size <= DRIVER_READS_BYTES
 
 
 def _always(apart: float, read: float) -> Spark:
@@ -190,12 +199,12 @@ def _apart(traffic: DailyTraffic, least: float, starting: float = 0.0) -> float:
     return max(1 / traffic.rate, apart)
 
 
-def _stays(rate: float, gathering: Gathering, apart: float) -> float:
-    """Seconds for which a worker is there after its first batch."""
-    if gathering.max_wait > gathering.stay:
-        return gathering.stay  # what it takes meanwhile would have needed no worker yet
+def _stays(rate: float, wait: float, stay: float, apart: float) -> float:
+    """Seconds for which a worker is there after its first batch, if batches gather for `wait`."""
+    if wait > stay:
+        return stay  # what it takes meanwhile would have needed no worker yet
     # uploads come at random: the mean time until none has come for `stay`
-    quiet = (math.exp(min(rate * gathering.stay, 50.0)) - 1) / rate
+    quiet = (math.exp(min(rate * stay, 50.0)) - 1) / rate
     return min(quiet, LONGEST, MOST_TAKEN * apart)
 
 

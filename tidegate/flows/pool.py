@@ -4,15 +4,15 @@ from collections.abc import Iterable
 
 from tidegate.core.batches import JobState, State
 from tidegate.core.routes import Route
-from tidegate.core.workers import ALWAYS, SOON, Pool, Worker, is_queued, is_there, waits
+from tidegate.core.workers import ALWAYS, SOON, Pool, Worker, always_id, always_there, is_queued, waits
 from tidegate.flows.hand_off import hand_off_sealed
-from tidegate.flows.ports import Ports
+from tidegate.flows.ports import JobReport, Ports
 from tidegate.flows.seal import seal_if_due
 from tidegate.schedule import SCHEDULE
 
 
 def look_after_workers(routes: Iterable[Route], ports: Ports, *, wanted: bool) -> list[Exception]:
-    """Forget who has ended before it ran. Start a worker if one has always to be there, and is `wanted`. And seal what
+    """Forget who will never run. Start a worker if one has always to be there, and is `wanted`. And seal what
     gathers, if a worker waits for a batch: it needs no job then, and its rows are there in seconds. The worker waits
     anew after it.
 
@@ -23,9 +23,9 @@ def look_after_workers(routes: Iterable[Route], ports: Ports, *, wanted: bool) -
     if not ports.jobs.code:
         return troubles
     pool = ports.ledger.pool()
+    troubles += _forget_dead(pool, ports)
     try:
-        _forget_ended(pool, ports)
-        if wanted and ports.jobs.stay == ALWAYS and not is_there(pool, ports.jobs.code, now=ports.clock()):
+        if wanted and ports.jobs.stay == ALWAYS and not _one_is_there(pool, ports):
             _start(ports)
     except Exception as error:
         troubles.append(error)
@@ -38,20 +38,38 @@ def look_after_workers(routes: Iterable[Route], ports: Ports, *, wanted: bool) -
     return troubles
 
 
-def _forget_ended(pool: Pool, ports: Ports) -> None:
+def _forget_dead(pool: Pool, ports: Ports) -> list[Exception]:
     """Who is queued is counted on for as long as the service says so: with many batches and few vCPU that takes long.
-    One that ended in the queue gives no sign of life, ever."""
+    One that ended in the queue gives no sign of life, ever; nor may one that hangs. One that has just begun to run says
+    so itself."""
+    troubles: list[Exception] = []
     for worker in pool.workers:
-        late = is_queued(worker) and ports.clock() - worker.started_at >= SOON
-        if late and ports.jobs.report(worker.job_run).state is JobState.ENDED:
-            ports.ledger.leave(worker.id)
+        if not is_queued(worker) or ports.clock() - worker.started_at < SOON:
+            continue
+        try:
+            report = ports.jobs.report(worker.job_run) if worker.job_run else JobReport(JobState.ENDED)
+            if report.running or report.state is JobState.ENDED:
+                ports.ledger.leave(worker.id)
+        except Exception as error:
+            troubles.append(error)
+    return troubles
+
+
+def _one_is_there(pool: Pool, ports: Ports) -> bool:
+    """Whether a worker that was started for no batch runs or is queued, by the service. One that was started `SOON` ago
+    counts in any case: who dies at once is not started every minute."""
+    now = ports.clock()
+    there = always_there(pool, ports.jobs.code, now=now, takes_for=ports.jobs.takes_for)
+    if any(now - each.started_at < SOON for each in there):
+        return True
+    return any(ports.jobs.report(each.job_run).state is JobState.ACTIVE for each in there)
 
 
 def _start(ports: Ports) -> None:
     """Start a worker for no batch. A twin in the same minute starts the same one. If the process dies before the note,
     the worker says itself that it lives, or the next minute starts one too many, which ends like any other."""
     now = ports.clock()
-    worker = f"always-{now // SCHEDULE}"
+    worker = always_id(now, SCHEDULE)
     run = ports.jobs.start_worker(worker)
     ports.ledger.note_started(Worker(worker, ports.jobs.code, run, started_at=now, until=now + ports.jobs.takes_for))
 

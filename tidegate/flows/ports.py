@@ -50,10 +50,11 @@ class DeadLetters(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """The job service's report of a run. `details` is its text, for people."""
+    """The job service's report of a run. `details` is its text, for people. `running`: its driver runs."""
 
     state: JobState
     details: str = ""
+    running: bool = False
 
 
 class Jobs(Protocol):

@@ -73,6 +73,7 @@ class Taking:
     beats: Beating
     served: set[str] = field(default_factory=set)
     said_at: int = 0
+    stayed: bool = False
 
     def run(self) -> int:
         """0 if all attempts that it has taken were decided. May raise what the ledger raises."""
@@ -91,10 +92,13 @@ class Taking:
                 return 0
             if code := self._serve(offer):
                 return code
-            said = self._say()
             # What came earlier than that needed no worker for now: its own time would have started one later. Else a
-            # few uploads an hour would keep a worker for ever, however long their route may gather.
-            waits_since = said if offer.early <= self.stay else waits_since
+            # few uploads an hour would keep a worker for ever, however long their route may gather. Who has stayed for
+            # long enough takes what is offered, and nothing more is sealed for it.
+            now = self.now
+            waits_since = now if offer.early <= self.stay else waits_since
+            self.stayed = now - waits_since >= self.stay
+            self._say()
 
     @property
     def now(self) -> int:
@@ -107,7 +111,7 @@ class Taking:
         """A sign of life. Returns when it was given."""
         self.said_at = now = self.now
         # who takes no more after this batch is not counted on
-        until = self.until if len(self.served) < MOST_TAKEN else now
+        until = now if self.stayed or len(self.served) >= MOST_TAKEN else self.until
         self.ledger.note_alive(
             Worker(self.id, self.code, until=until, seen_at=now, batch=batch, since=since, small=small)
         )
