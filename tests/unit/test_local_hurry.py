@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 
 from tests.unit.test_settings import GOOD
+from tidegate.core.workers import ALWAYS
 from tidegate.settings import fixed, parse
-from tidegate_local.hurry import HURRY, hurry
+from tidegate_local.hurry import HURRY, hurry, stay_always
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
 def put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("BATCH", "MIN_AGE"):
+    for name in ("BATCH", "MIN_AGE", "STAY"):
         monkeypatch.setattr(fixed, name, getattr(fixed, name))
 
 
@@ -29,6 +30,14 @@ def test_a_stack_that_nobody_hurries_runs_by_what_is_deployed():
     before = fixed.BATCH, fixed.MIN_AGE
     hurry({})
     assert before == (fixed.BATCH, fixed.MIN_AGE)
+
+
+def test_a_worker_is_always_there_unless_the_file_says_for_how_long(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(HURRY, json.dumps({"min_age": 1}))
+    stay_always()
+    hurry()
+    assert (parse(GOOD).stay, fixed.MIN_AGE) == (ALWAYS, 1)
+    assert parse(f'{GOOD}\n[limits]\nstay = "90s"').stay == 90
 
 
 def test_a_name_that_is_none_is_refused():
