@@ -250,7 +250,7 @@ def test_two_deployments_in_one_account_never_collide(variant, name):
 def test_a_job_finds_no_more_than_a_new_account_has_and_queues_for_it(simple, many):
     for template in (simple, many):
         application = template.one("AWS::EMRServerless::Application")[1]
-        assert application["MaximumCapacity"] == {"Cpu": "16 vCPU", "Memory": "64 GB", "Disk": "160 GB"}
+        assert application["MaximumCapacity"] == {"Cpu": "16 vCPU", "Memory": "64 GB", "Disk": "320 GB"}
         assert application["SchedulerConfiguration"] == {"MaxConcurrentRuns": 2, "QueueTimeoutMinutes": 360}
 
 

@@ -252,7 +252,6 @@ def test_a_schedule_that_broke_a_promise_breaks_none(world: object, seed: int):
         ["mistakes", "--find", "the last row is left out", "--in", "core"],
         ["evidence", "--check", "--sections", "found"],
         ["traffic", "--scale", "5000"],
-        ["costs"],
     ],
     ids=" ".join,
 )
