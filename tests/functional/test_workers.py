@@ -84,6 +84,20 @@ class Driver:
         self.world.ledger.note_alive(Worker(self.id, "code", batch=batch, **told))
 
 
+@dataclass
+class Troubled:
+    """A port that refuses what has this name."""
+
+    real: object
+    verb: str
+    why: str
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self.verb:
+            raise Retryable(self.why)
+        return getattr(self.real, name)
+
+
 def worker_of(world: World, batch: Batch, **given: Any) -> Driver:
     return Driver(world, f"{batch.id}-1", **given)
 
@@ -744,13 +758,7 @@ def test_a_large_batch_is_not_sealed_early(world: World):
 def test_trouble_with_the_workers_is_told_and_keeps_no_batch(world: World):
     batch = world.sealed()
 
-    class Troubled:
-        def __getattr__(self, name: str) -> Any:
-            if name == "pool":
-                raise Retryable("denied")
-            return getattr(world.ledger, name)
-
-    troubled = replace(world.ports, ledger=Troubled())  # type: ignore[arg-type]
+    troubled = replace(world.ports, ledger=Troubled(world.ledger, "pool", "denied"))  # type: ignore[arg-type]
     assert len(advance_each(world.routes.values(), troubled)) == 2
     assert world.batch(batch.id).state is State.SUBMITTED
     assert world.settle() == []
@@ -877,6 +885,16 @@ def test_a_worker_whose_clock_differs_is_not_started_again(always: World, skew: 
         assert settled(always) == [first]
 
 
+def test_a_worker_that_was_queued_for_long_and_runs_now_is_not_started_again(always: World):
+    (first,) = settled(always)
+    always.clock.advance(SOON)
+    always.jobs.runs[first] = JobReport(JobState.ACTIVE, running=True)
+    for _ in range(3):
+        assert settled(always) == [first]
+        always.clock.advance(60)
+        Driver(always, first).lives()
+
+
 def test_a_worker_for_a_batch_is_not_the_one_that_is_always_there(always: World):
     batch = always.submitted()
     worker_of(always, batch).lives()
@@ -963,11 +981,5 @@ def test_what_arrives_before_it_runs_is_there_for_it_when_it_does(always: World)
 
 
 def test_a_worker_that_cannot_be_started_is_told(always: World):
-    class Refusing:
-        def __getattr__(self, name: str) -> Any:
-            if name == "start_worker":
-                raise Retryable("the quota")
-            return getattr(always.jobs, name)
-
-    refused = replace(always.ports, jobs=Refusing())  # type: ignore[arg-type]
+    refused = replace(always.ports, jobs=Troubled(always.jobs, "start_worker", "the quota"))  # type: ignore[arg-type]
     assert [str(each) for each in settle_all(always.routes, refused)] == ["the quota"]

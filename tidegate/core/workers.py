@@ -162,32 +162,26 @@ def is_served(offer: Offer, pool: Pool, *, now: int) -> bool:
 
 
 def is_queued(worker: Worker) -> bool:
-    """Whether it has not begun to run. Settling asks the service whether it ever will (`flows.settle`)."""
+    """Whether it has not begun to run. Settling asks the service whether it ever will (`flows.pool`)."""
     return not worker.seen_at
 
 
 def _is_quick(worker: Worker, code: str, *, now: int) -> bool:
-    """Whether the worker will take a batch soon: it waits for one, is at a small one since just now, or was started
-    and is queued: before it has run another would not run either."""
-    if worker.code != code or now >= worker.until:
-        return False
-    if is_queued(worker):
-        return worker.small
+    """Whether the worker will take a batch soon: it waits for one, or is at a small one since just now, which will have
+    ended. One that is queued waits: before it has run another would not run either."""
     at_a_small_one = worker.small and now - worker.since < SOON
-    return abs(now - worker.seen_at) < ALIVE and (not worker.batch or at_a_small_one)
+    return waits(worker, code, (worker.batch,) if at_a_small_one else (), now=now)
 
 
 def is_stuck(batch: Batch, offer: Offer, worker: Worker | None, *, now: int) -> bool:
     """Whether the batch must not wait for its worker any longer: for the one that has taken it, else for the one that
     was started for it. The attempt may go on meanwhile: that is one too many, and one of the two publishes."""
     if not offer.worker:
-        waited = now - batch.submitted_at
-        if worker is None:
-            # the one that was started for it has never lived, or has left
-            return bool(batch.job_run) and waited >= SMALL_PATIENCE
+        if worker is None or is_queued(worker):
+            return False
         # it lives, and does something else
         at_another = bool(worker.batch) and now - worker.since >= SOON
-        return bool(worker.seen_at) and waited >= (SOON if at_another else SMALL_PATIENCE)
+        return now - batch.submitted_at >= (SOON if at_another else SMALL_PATIENCE)
     if worker is None or now - max(worker.seen_at, offer.taken_at) >= SILENT:
         return now - offer.taken_at >= SILENT
     return is_small(batch) and now - offer.taken_at >= SMALL_PATIENCE

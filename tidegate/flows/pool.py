@@ -1,6 +1,7 @@
 """The pool of workers, as settling looks after it. None of this is needed for correctness (`core.workers`)."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tidegate.core.batches import JobState, State
 from tidegate.core.routes import Route
@@ -40,16 +41,18 @@ def look_after_workers(routes: Iterable[Route], ports: Ports, *, wanted: bool) -
 
 def _forget_dead(pool: Pool, ports: Ports) -> list[Exception]:
     """Who is queued is counted on for as long as the service says so: with many batches and few vCPU that takes long.
-    One that ended in the queue gives no sign of life, ever; nor may one that hangs. One that has just begun to run says
-    so itself."""
+    One that ended in the queue gives no sign of life, ever. One that runs and has given none is as one that gave its
+    last when it was started: it may hang, or has just begun, and says so itself."""
     troubles: list[Exception] = []
     for worker in pool.workers:
         if not is_queued(worker) or ports.clock() - worker.started_at < SOON:
             continue
         try:
             report = ports.jobs.report(worker.job_run) if worker.job_run else JobReport(JobState.ENDED)
-            if report.running or report.state is JobState.ENDED:
+            if report.state is JobState.ENDED:
                 ports.ledger.leave(worker.id)
+            elif report.running:
+                ports.ledger.note_alive(replace(worker, seen_at=worker.started_at))
         except Exception as error:
             troubles.append(error)
     return troubles
