@@ -131,15 +131,20 @@ class EmrServerless:
         """The arguments of a worker that is started for this batch, or for none."""
         return [
             "work",
-            f"--batch={batch}",
-            f"--attempt={attempt}",
-            f"--work={self._application.work}",
-            f"--account={self._application.account}",
+            *self._of(batch, attempt),
             f"--worker={worker}",
             f"--code={self.code}",
             f"--ledger={self._application.ledger}",
             f"--stay={stay}",
             f"--takes-for={self.takes_for}",
+        ]
+
+    def _of(self, batch: str, attempt: int) -> list[str]:
+        return [
+            f"--batch={batch}",
+            f"--attempt={attempt}",
+            f"--work={self._application.work}",
+            f"--account={self._application.account}",
         ]
 
     def start(self, batch: Batch, dataset: Dataset, *, owner: str, last: bool) -> str | None:
@@ -155,10 +160,7 @@ class EmrServerless:
         else:
             arguments = [
                 "fence" if batch.fencing else "ingest",
-                f"--batch={batch.id}",
-                f"--attempt={batch.attempt}",
-                f"--work={asked.work}",
-                f"--account={asked.account}",
+                *self._of(batch.id, batch.attempt),
                 f"--landing-owner={owner or asked.account}",
                 f"--digest={batch.manifest}",
                 f"--floors={batch.floors}",

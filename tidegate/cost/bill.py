@@ -87,14 +87,13 @@ class Gathering:
 @dataclass(frozen=True, slots=True)
 class Spark:
     """A day of jobs: `starts` of them, `batches` that they make, and for how many seconds `drivers` and `executors` are
-    billed. A worker waits in a `warm` share of it, in seconds of a day: `waiting`."""
+    billed. A worker waits for `waiting` seconds of it."""
 
     starts: float = 0.0
     batches: float = 0.0
     drivers: float = 0.0
     executors: float = 0.0
     waiting: float = 0.0
-    warm: float = 0.0
 
     def __mul__(self, times: float) -> "Spark":
         return Spark(*(getattr(self, each.name) * times for each in fields(self)))
@@ -143,8 +142,8 @@ def spark(traffic: DailyTraffic, gathering: Gathering) -> Spark:
         return _always(math.inf, 0.0) if always else Spark()
     rate, read = traffic.rate, reading(traffic.per_day, traffic.size)
     # a batch that is full waits no longer
-    fills = min(gathering.target_objects, gathering.target_bytes / traffic.size) / rate
-    wait = min(gathering.max_wait, fills)
+    full = max(traffic.per_day / gathering.target_objects, traffic.per_day * traffic.size / gathering.target_bytes)
+    wait = min(gathering.max_wait, DAY / full)
     # each notice is a batch, unless the worker is busy
     apart = _apart(traffic, max(1 / rate + intake_window(gathering.max_wait), BATCH_SECONDS))
     if gathering.stay >= ALWAYS:
@@ -154,28 +153,20 @@ def spark(traffic: DailyTraffic, gathering: Gathering) -> Spark:
         gathers = 1 / rate + wait
         job = JOB_STARTS_AFTER + JOB_SECONDS
         cycle = gathers + job + stays if stays else _apart(traffic, gathers, job)
-        starts = min(DAY / cycle, traffic.per_day)
+        starts = min(traffic.per_day, DAY / cycle if stays else max(DAY / cycle, full))
         waiting = starts * stays
         # what comes while it starts is the second
         batches = starts * (1 + bool(stays) * min(1, rate * job) + stays / apart)
-        found = Spark(starts, batches, starts * JOB_SECONDS + waiting, starts * JOB_SECONDS)
-        found = replace(found, waiting=waiting, warm=waiting / DAY)
-    full = max(traffic.per_day / gathering.target_objects, traffic.per_day * traffic.size / gathering.target_bytes)
+        found = Spark(starts, batches, starts * JOB_SECONDS + waiting, starts * JOB_SECONDS, waiting)
     batches = min(traffic.per_day, max(found.batches, full))
     small = _by_driver(traffic.per_day / batches, traffic.size)
     # who reads is billed for it, and so is the driver that waits for executors
     busy = max(0.0, read - found.waiting) if small else read / EXECUTOR_VCPU
-    starts = found.starts if gathering.stay else max(found.starts, min(full, traffic.per_day))
-    more = starts / found.starts
-    # executors that a further batch needs are billed for a minute at least; those of the first are in `JOB_SECONDS`
-    lingers = 0.0 if _by_driver(traffic.rate * apart, traffic.size) else max(0.0, batches - starts) * LEAST_BILLED
-    return replace(
-        found,
-        starts=starts,
-        batches=batches,
-        drivers=found.drivers * more + busy,
-        executors=found.executors * more + max(0.0 if small else busy, min(DAY, busy + lingers) if lingers else 0.0),
-    )
+    executing, further = 0.0 if small else busy, batches - found.starts
+    if further > 0 and not _by_driver(rate * apart, traffic.size):
+        # executors that a further batch needs are billed for a minute at least; the first one's are in `JOB_SECONDS`
+        executing = max(executing, min(DAY, busy + further * LEAST_BILLED))
+    return replace(found, batches=batches, drivers=found.drivers + busy, executors=found.executors + executing)
 
 
 def _by_driver(uploads: float, size: float) -> bool:
@@ -187,7 +178,7 @@ def _always(apart: float, read: float) -> Spark:
     starts = DAY / min(LONGEST, MOST_TAKEN * apart)
     drivers = max(DAY, read / EXECUTOR_VCPU) + starts * HANDOVER
     batches = 0.0 if apart == math.inf else DAY / apart
-    return Spark(starts, batches, drivers, starts * JOB_SECONDS, DAY, 1.0)
+    return Spark(starts, batches, drivers, starts * JOB_SECONDS, DAY)
 
 
 def _apart(traffic: DailyTraffic, least: float, starting: float = 0.0) -> float:
@@ -370,9 +361,10 @@ def _wait(traffic: DailyTraffic, gathering: Gathering) -> WaitCost:
     warm, warm_longest = there / 2 + BATCH_SECONDS / 2 + busy, there + 2 * busy
     # the first upload of a batch waits for as long as the batch gathers, the last one not at all
     job = JOB_STARTS_AFTER + JOB_SECONDS + busy
-    gathered = min(apart, max(gathering.max_wait, job)) if jobs.warm == 0 else gathering.max_wait
-    usual, longest = jobs.warm * warm + (1 - jobs.warm) * (gathered / 2 + job), gathered + job
-    if jobs.warm == 1:
+    gathered = min(apart, max(gathering.max_wait, job)) if not jobs.waiting else gathering.max_wait
+    share = jobs.waiting / DAY
+    usual, longest = share * warm + (1 - share) * (gathered / 2 + job), gathered + job
+    if gathering.stay >= ALWAYS:
         longest = warm_longest
     return WaitCost(gathering.stay, gathering.max_wait, made.jobs, made.of("EMR"), made.dollars, usual, longest)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -35,13 +36,11 @@ Duration = Annotated[int, BeforeValidator(duration, json_schema_input_type=str)]
 def _stay(value: object) -> int:
     if value in ("0s", "always"):
         return ALWAYS if value == "always" else 0
-    try:
+    with suppress(ValueError):
         seconds = duration(value)
-    except ValueError:
-        seconds = LONGEST + 1
-    if seconds > LONGEST:
-        raise ValueError('it is "always", or "0s" to "1h", such as "90s" or "10m"')
-    return seconds
+        if seconds <= LONGEST:
+            return seconds
+    raise ValueError('it is "always", or "0s" to "1h", such as "90s" or "10m"')
 
 
 Stay = Annotated[int, BeforeValidator(_stay, json_schema_input_type=str)]
