@@ -4,7 +4,8 @@
     `tidegate status`: a halted batch               tidegate resume BATCH; now and then tidegate abort BATCH
     the alarm's number: dead letters                tidegate resend dead-letters
     `tidegate status`: uploads in quarantine        once the settings are mended: tidegate resend quarantine;
-                                                    what was corrected meanwhile: tidegate abort quarantine
+                                                    what was corrected meanwhile: tidegate abort quarantine,
+                                                    --until he looked: a job may still run by the settings of before
     a batch that he has given up has ended          tidegate resend BATCH, until nothing of it is left
     nothing in particular                           now and then tidegate abort BATCH, tidegate pause ROUTE
     `tidegate status`: a paused route               after a while tidegate pause ROUTE --end
@@ -24,6 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -141,9 +143,10 @@ class Operator:
         for route in there:
             if self.mended:
                 too_large = ("--route", route, "--error", "too large", "--yes")
+                looked = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
                 released = self._type("resend", "quarantine", *too_large)
                 if "left: a later version" in released.stdout and "sent again" not in released.stdout:
-                    self._type("abort", "quarantine", *too_large, "--reason", "corrected")
+                    self._type("abort", "quarantine", *too_large, "--until", looked, "--reason", "corrected")
 
     def _tend_given_up(self, status: dict[str, Any]) -> None:
         unfinished = {batch["id"] for batch in _unfinished(status)}
