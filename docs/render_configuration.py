@@ -110,7 +110,7 @@ Not checked:
 - **Jobs at a time**: `vcpu` / 6, so that each has room for a driver and one executor. The others queue.
 - **How long a job may run**: @JOB_TIMEOUT@. If a route's `max_object_bytes` is more than @USUAL_FILE@, longer in
   proportion, @LONGEST_JOB@ at most.
-- **How long intake gathers notifications**: a twelfth of the shortest `max_wait`, 2s to 5m.
+- **How long intake gathers notifications**: a twelfth of the shortest `max_wait`, 2s to 5m (1s below 4s).
 - **How long SNS keeps notices for a replay**: `claims` - @TRAVEL@, so that the ledger still knows them; 14d at most.
 - **Whether a table is maintained**, unless its route says: if Tidegate created it, and the catalog is Glue.
 

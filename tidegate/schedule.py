@@ -14,8 +14,9 @@ MAINTAIN_SCHEDULE = 60 * 60
 def intake_window(shortest_wait: float) -> int:
     """Seconds for which notifications gather before intake is invoked, by the shortest `max_wait`: a twelfth of it.
     Each invocation makes a notice for each route, and a notice costs four writes and a file, so a trickle of uploads is
-    cheaper in company."""
-    return min(max(int(shortest_wait) // 12, LEAST_WINDOW), LONGEST_WINDOW)
+    cheaper in company. Who asks for less than four seconds would notice two."""
+    least = LEAST_WINDOW if shortest_wait >= 2 * LEAST_WINDOW else 1
+    return min(max(int(shortest_wait) // 12, least), LONGEST_WINDOW)
 
 
 LEAST_WINDOW = 2

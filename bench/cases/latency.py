@@ -141,4 +141,5 @@ def lines(
         seconds = sorted(max(0.0, each[number]) for each in found)
         most = seconds[min(len(seconds) - 1, int(0.9 * len(seconds)))]
         rows.append((title, stage, f"{median(seconds):.1f}", f"{most:.1f}", f"{seconds[-1]:.1f}"))
-    return rows
+    seen = max(upload.at + each[-1] for upload, each in zip(uploads, found, strict=True))
+    return [*rows, (title, "last put to last visible", "", "", f"{seen - uploads[-1].at:.1f}")]

@@ -43,7 +43,16 @@ def test_what_a_function_is_given_fits_an_invocation():
 
 @pytest.mark.parametrize(
     ("waits", "window"),
-    [(["1s"], 2), (["60s"], 5), (["1h", "60s"], 5), (["15m"], 75), (["1h"], 300), (["2d"], 300)],
+    [
+        (["1s"], 1),
+        (["3s"], 1),
+        (["4s"], 2),
+        (["60s"], 5),
+        (["1h", "60s"], 5),
+        (["15m"], 75),
+        (["1h"], 300),
+        (["2d"], 300),
+    ],
 )
 def test_intake_gathers_for_a_twelfth_of_the_shortest_wait(waits, window):
     routes = [

@@ -38,7 +38,7 @@ class BatchSettings(Section):
         validate_default=True,
         description="How long an upload may wait for others before its batch is handed off, if a job may start. "
         "Below 60s it holds while uploads arrive or jobs end; else the one-minute schedule decides. "
-        "Before that, notifications gather for a twelfth of the shortest max_wait, 2s to 5m.",
+        "Before that, notifications gather for a twelfth of the shortest max_wait, 2s to 5m (1s below 4s).",
     )
     target_bytes: Size = Field(
         ByteSize(256_000_000),
