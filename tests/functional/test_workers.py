@@ -18,6 +18,7 @@ from tidegate.core.workers import (
     ALIVE,
     ALWAYS,
     BEAT,
+    GIVES_WAY,
     HANDOVER,
     MOST_WAITING,
     SILENT,
@@ -836,6 +837,37 @@ def test_a_trickle_that_would_need_a_start_each_time_keeps_its_worker(world: Wor
     assert len(world.jobs.started) == 1
 
 
+def test_a_trickle_after_a_burst_keeps_one_of_the_workers_that_took_the_burst(world: World):
+    world.flights = replace(world.flights, limits=replace(world.flights.limits, max_wait=STAY))
+    took = Driver(world, "a")
+    first = took.taking
+    first._say()
+    began, ends = world.clock(), world.clock() + 100
+
+    def goes_on() -> None:
+        if world.clock() % 5 == 0 and world.clock() < ends:
+            arrives(world, f"flights/{world.clock()}-")
+        settle_all(world.routes, world.ports)
+        if offer := first._take():
+            first._serve(offer)
+        first._say()
+
+    second = Driver(world, "b", naps=goes_on)
+    assert second.run() == 0
+    assert (second.made, len(took.made) >= 2) == ([], True)
+    assert world.clock() - began <= STAY + 2
+    assert not world.jobs.started
+
+
+def test_what_the_first_worker_that_waits_does_not_take_another_takes(world: World):
+    Driver(world, "a").lives()
+    offered = world.submitted()
+    taken: list[int] = []
+    driver = Driver(world, "b", does=lambda batch: taken.append(world.clock() - batch.submitted_at) or 0)
+    assert driver.run() == 0
+    assert (driver.made, taken) == ([offered.id], [GIVES_WAY])
+
+
 # ---- a worker that is always there
 
 
@@ -893,6 +925,19 @@ def test_a_worker_that_was_queued_for_long_and_runs_now_is_not_started_again(alw
         assert settled(always) == [first]
         always.clock.advance(60)
         Driver(always, first).lives()
+
+
+def test_a_worker_whose_code_was_replaced_ends_once_nothing_is_left_for_it(always: World):
+    offered = always.submitted()
+    (first,) = settled(always)
+    always.clock.advance(60)
+    always.jobs.code = "newer"
+    second = settled(always)[-1]
+    always.jobs.code = "code"
+    assert second > first
+    began, driver = always.clock(), Driver(always, first)
+    assert driver.run() == 0
+    assert (driver.made, always.clock()) == ([offered.id], began)
 
 
 def test_a_worker_for_a_batch_is_not_the_one_that_is_always_there(always: World):

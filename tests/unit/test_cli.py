@@ -35,6 +35,7 @@ from tidegate.core.records import Leftover, RouteRecord
 from tidegate.core.routes import Route
 from tidegate.core.times import iso
 from tidegate.core.uploads import Upload
+from tidegate.core.workers import Pool, Worker
 from tidegate.flows.abort import Aborted
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import Ports
@@ -74,6 +75,10 @@ class FakeLedger:
     listing: MemoryListing = field(default_factory=MemoryListing)
     boxes: tuple[CountedLetters, CountedLetters] = field(default_factory=no_letters)
     claim_retention: int = RETENTION
+    workers: tuple[Worker, ...] = ()
+
+    def pool(self) -> Pool:
+        return Pool(workers=self.workers)
 
     @property
     def ports(self) -> Ports:
@@ -180,6 +185,18 @@ def documented(verb: str) -> Any:
 
 
 # --- status ---
+
+
+def test_status_says_that_a_worker_waits(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch):
+    assert "wait" not in run("status").stdout
+    now = ledger.ports.clock()
+    ledger.workers = (
+        Worker("a", "code", "run", now, now + 9, now),
+        Worker("b", "code", "run", now, now + 99, now, batch="01A"),
+        Worker("queued", "code", "run", now, now + 99),
+    )
+    assert f"1 worker waits for uploads, until {iso(now + 9)} at most" in run("status").stdout
+    assert json.loads(run("status", "--json").stdout)["waiting_workers"] == 1
 
 
 def test_status_prints_the_sum_line_by_line(ledger: FakeLedger):

@@ -229,6 +229,7 @@ def status(deployment: str, found: Overview) -> dict[str, Any]:
         deployment=deployment,
         holds=all(each.uploads.holds for each in found.statuses),
         halted=sum(len(each.halted) for each in found.statuses),
+        waiting_workers=len(found.waiting_workers),
         **picked(found, "unannounced=waiting dead_letters=letters earlier_files=earlier needs"),
         routes=[document(each) for each in found.statuses],
     )

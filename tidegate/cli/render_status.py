@@ -55,6 +55,13 @@ def notes_and_needs(out: Console, found: Overview, now: int) -> None:
             f" {iso(waiting.since)}"
         )
         _note(out, "not announced", what)
+    if idle := found.waiting_workers:
+        until = iso(max(each.until for each in idle))
+        say(
+            out,
+            f"{counted(len(idle), 'worker waits', 'workers wait')} for uploads, until {until} at most",
+            indent=INDENT,
+        )
     if found.uncounted:
         _note(out, "dead letters", f"they could not be counted: {found.uncounted}")
     for earlier in found.earlier:

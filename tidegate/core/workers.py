@@ -23,14 +23,17 @@ STAY = 10 * 60
 FOR_NO_BATCH = "always-"
 HANDOVER = 2 * 60
 """Seconds: so long before the worker that is always there takes no more, the next one is started."""
-MOST_TAKEN = 1_000
-"""After so many batches a worker ends, and with it whatever a process leaves behind, such as memory."""
+MOST_TAKEN = 2_000
+"""After so many batches a worker ends, and with it whatever a process leaves behind, such as memory. It is more than an
+hour has of the quickest: the worker that is always there ends by the hour, when the next one runs."""
 BEAT = 10
 """Seconds between two signs of life."""
 ALIVE = 3 * BEAT
 """Seconds: who has given a sign of life as lately as that is counted on."""
 SILENT = 120
 """Seconds without a sign of life after which an attempt is taken from its worker."""
+GIVES_WAY = 5
+"""Seconds for which a worker leaves an offer to another one that waits, too."""
 MOST_WAITING = 20
 """So many small batches may wait for one worker."""
 SOON = 5 * 60
@@ -145,6 +148,22 @@ def always_there(pool: Pool, code: str, *, now: int, takes_for: int) -> list[Wor
     ]
 
 
+def gives_way(worker: str, offer: Offer, pool: Pool, *, now: int) -> bool:
+    """Whether the worker of this id leaves the offer to another one that waits: so what comes after a burst keeps one
+    of those that took the burst, and not all of them. One that is always there goes first, and does not end anyway."""
+    if now - offer.submitted_at >= GIVES_WAY:
+        return False
+    waiting = (each.id for each in pool.workers if not is_queued(each) and waits(each, offer.code, now=now))
+    return any(_turn(each) < _turn(worker) for each in waiting)
+
+
+def is_replaced(worker: str, code: str, pool: Pool) -> bool:
+    """Whether a worker that was always to be there has nothing more to wait for: other code was deployed since, and its
+    own worker started. Nobody offers anything to this one's any more."""
+    later = (each for each in pool.workers if each.id.startswith(FOR_NO_BATCH) and each.id > worker)
+    return worker.startswith(FOR_NO_BATCH) and any(each.code != code for each in later)
+
+
 def is_served(offer: Offer, pool: Pool, *, now: int) -> bool:
     """Whether a worker has taken this offer, or those that there are will soon: a large one at once, a small one after
     others. If not, it needs one more."""
@@ -164,6 +183,10 @@ def is_served(offer: Offer, pool: Pool, *, now: int) -> bool:
 def is_queued(worker: Worker) -> bool:
     """Whether it has not begun to run. Settling asks the service whether it ever will (`flows.pool`)."""
     return not worker.seen_at
+
+
+def _turn(worker: str) -> tuple[bool, str]:
+    return not worker.startswith(FOR_NO_BATCH), worker
 
 
 def _is_quick(worker: Worker, code: str, *, now: int) -> bool:

@@ -9,6 +9,7 @@ It costs, whatever the deployment has done before:
     a batch with a wish that has expired                        1 for each
     what was left outside, of a route with abandoned uploads    1 for each
     the same, of a route with uploads in quarantine             1 for each
+    the workers                                                 1
     the two queues of dead letters                              1 each
 
 `status` also looks for earlier files: a listing for each route that has taken no upload (`flows.earlier_files`).
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.routes import Route
+from tidegate.core.workers import Worker, is_queued, waits
 from tidegate.flows.announce import NOTHING_WAITS, Unannounced, unannounced
 from tidegate.flows.earlier_files import EarlierFiles
 from tidegate.flows.needs import Need, needs
@@ -29,7 +31,8 @@ from tidegate.flows.waiting_letters import CountsLetters, LettersWaiting, waitin
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`letters` is None if they could not be counted, and `uncounted` says why."""
+    """`letters` is None if they could not be counted, and `uncounted` says why. `waiting_workers` have nothing to do:
+    what comes lands in seconds, and until then they are paid for."""
 
     statuses: tuple[RouteStatus, ...]
     needs: tuple[Need, ...] = ()
@@ -38,6 +41,7 @@ class Overview:
     uncounted: str = ""
     earlier: tuple[EarlierFiles, ...] = ()
     """Empty if nobody has looked for them: `overview` does not."""
+    waiting_workers: tuple[Worker, ...] = ()
 
     @property
     def jobs(self) -> frozenset[str]:
@@ -62,4 +66,6 @@ def overview(
         letters = waiting_letters(*boxes)
     except TidegateError as error:
         uncounted = str(error)
-    return Overview(statuses, tuple(needs(statuses, letters)), waiting, letters, uncounted)
+    running = (each for each in ports.ledger.pool().workers if not is_queued(each))
+    idle = tuple(each for each in running if waits(each, each.code, now=ports.clock()))
+    return Overview(statuses, tuple(needs(statuses, letters)), waiting, letters, uncounted, waiting_workers=idle)

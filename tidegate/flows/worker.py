@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.errors import TidegateError
-from tidegate.core.workers import BEAT, MOST_TAKEN, Offer, Worker, is_offered
+from tidegate.core.workers import BEAT, MOST_TAKEN, Offer, Worker, gives_way, is_offered, is_replaced
 from tidegate.flows.ledger import Ledger
 
 log = logging.getLogger("tidegate")
@@ -120,11 +120,18 @@ class Taking:
     def _take(self) -> Offer | None:
         """The oldest offer that this worker may take. One that says that it has taken it already is one whose answer
         was lost, or its twin's."""
-        for each in self.ledger.pool().offers if self._takes_more() else ():
+        if not self._takes_more():
+            return None
+        pool = self.ledger.pool()
+        for each in pool.offers:
             if each.code != self.code or each.batch in self.served or each.worker not in ("", self.id):
                 continue
-            if each.worker or self.ledger.take(each.batch, self.id):
+            if each.worker:
                 return each
+            if not gives_way(self.id, each, pool, now=self.now) and self.ledger.take(each.batch, self.id):
+                return each
+        if is_replaced(self.id, self.code, pool):
+            self.until = self.now
         return None
 
     def _serve(self, offer: Offer) -> int:
