@@ -59,9 +59,12 @@ def run(small: bool) -> BenchFindings:
             visible(stack, len(warm) + trickle, look)
             many = put(s3, [f"many-{number:04}" for number in range(load_of)], 0)
             visible(stack, len(warm) + trickle + load_of, look)
+            once, found = f"{load_of} at once", stages(stack, many)
+            last = max(upload.at + each[-1] for upload, each in zip(many, found, strict=True)) - many[-1].at
             rows = [
                 *lines(f"one every {every:.0f} s", slow, stages(stack, slow)),
-                *lines(f"{load_of} at once", many, stages(stack, many)),
+                *lines(once, many, found),
+                (once, "last put to last visible", "", "", f"{last:.1f}"),
             ]
         finally:
             local_stack.down(folder / "local")
@@ -141,5 +144,4 @@ def lines(
         seconds = sorted(max(0.0, each[number]) for each in found)
         most = seconds[min(len(seconds) - 1, int(0.9 * len(seconds)))]
         rows.append((title, stage, f"{median(seconds):.1f}", f"{most:.1f}", f"{seconds[-1]:.1f}"))
-    seen = max(upload.at + each[-1] for upload, each in zip(uploads, found, strict=True))
-    return [*rows, (title, "last put to last visible", "", "", f"{seen - uploads[-1].at:.1f}")]
+    return rows

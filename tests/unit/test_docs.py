@@ -206,7 +206,7 @@ def test_the_page_has_a_row_for_every_metric_in_its_words() -> None:
     [
         ("README.md", "every minute, and when a job ends"),
         ("docs/architecture.md", "called by `lambdas/settle/app.py` once a minute"),
-        ("docs/glossary.md", "once a minute, when a job ends, and when a job says that a batch is decided"),
+        ("docs/glossary.md", "once a minute, when a job ends, and when a receipt is written"),
         ("docs/metrics.md", "A gauge is written every minute"),
         ("docs/operations.md", "older than `max_wait`, a minute and two hours"),
     ],
