@@ -34,6 +34,7 @@ from tidegate.flows.seal import ensure_manifest
 from tidegate.flows.settle import advance_each, settle_all
 from tidegate.flows.worker import Taking, beating
 from tidegate.metrics import Metric
+from tidegate.schedule import SCHEDULE
 
 STAY = 10
 
@@ -187,6 +188,18 @@ def test_a_worker_that_is_queued_is_counted_on_until_its_job_has_ended(world: Wo
     assert world.jobs.started == [(first.id, 1, False)]
     world.jobs.end(first.id, 1, "cancelled in the queue")
     world.settle()
+    assert world.batch(second.id).job_run == f"{second.id}/1"
+
+
+def test_a_worker_that_died_before_it_spoke_holds_up_what_counted_on_it_for_a_minute(world: World):
+    first = world.submitted()
+    second = world.submitted(prefix="flights/b")
+    world.ledger.withdraw(first.id)
+    world.edit(batch_key(first.id), state=State.COMMITTED)
+    world.jobs.end(first.id, 1, "killed")
+    world.clock.advance(SCHEDULE)
+    for _ in range(2):
+        settle_all(world.routes, world.ports)
     assert world.batch(second.id).job_run == f"{second.id}/1"
 
 

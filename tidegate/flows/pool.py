@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tidegate.core.batches import JobState, State
 from tidegate.core.routes import Route
-from tidegate.core.workers import ALWAYS, SOON, Pool, Worker, always_id, always_there, is_queued, waits
+from tidegate.core.workers import ALWAYS, FOR_NO_BATCH, SOON, Pool, Worker, always_id, always_there, is_queued, waits
 from tidegate.flows.hand_off import hand_off_sealed
 from tidegate.flows.ports import JobReport, Ports
 from tidegate.flows.seal import seal_if_due
@@ -41,17 +41,21 @@ def look_after_workers(routes: Iterable[Route], ports: Ports, *, wanted: bool) -
 
 def _forget_dead(pool: Pool, ports: Ports) -> list[Exception]:
     """Who is queued is counted on for as long as the service says so: with many batches and few vCPU that takes long.
-    One that ended in the queue gives no sign of life, ever. One that runs and has given none is as one that gave its
-    last when it was started: it may hang, or has just begun, and says so itself."""
+    One that has ended gives no sign of life, ever: each look asks. One that runs and has given none for long is as one
+    that gave its last when it was started: it may hang, or has just begun, and says so itself."""
     troubles: list[Exception] = []
     for worker in pool.workers:
-        if not is_queued(worker) or ports.clock() - worker.started_at < SOON:
+        age = ports.clock() - worker.started_at
+        # whoever has started it may be about to note its run
+        if not is_queued(worker) or age < (SCHEDULE if worker.job_run else SOON):
             continue
         try:
             report = ports.jobs.report(worker.job_run) if worker.job_run else JobReport(JobState.ENDED)
-            if report.state is JobState.ENDED:
+            ended = report.state is JobState.ENDED
+            # who was to be always there is not started anew each minute: its note says when it was
+            if ended and not (age < SOON and worker.id.startswith(FOR_NO_BATCH)):
                 ports.ledger.leave(worker.id)
-            elif report.running:
+            elif ended or (report.running and age >= SOON):
                 ports.ledger.note_alive(replace(worker, seen_at=worker.started_at))
         except Exception as error:
             troubles.append(error)
