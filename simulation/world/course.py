@@ -158,8 +158,14 @@ def _deploy_slowly(world: World) -> None:
 # ---- its run
 
 
+LONGEST_LOOKED = 2 * 86_400
+"""Seconds of a play for which its looks are granted events: what goes round in a circle is to be found soon."""
+
+
 def run(world: World) -> bool:
     """Run until everything is at rest; False if that takes too long (liveness is lost)."""
+    # meanwhile the schedule looks at what waits for a person: once in a minute, sixty events or so
+    world.kernel.most_events += min(int(world.lasts), LONGEST_LOOKED)
     with (
         product.inhabited(world.kernel, world.network, "" if world.knobs == PLAIN else configured(world.knobs)),
         driver.CATALOG.belonging(world.network, world.catalog),
