@@ -158,7 +158,7 @@ def _deploy_slowly(world: World) -> None:
 # ---- its run
 
 
-LONGEST_LOOKED = 2 * 86_400
+LONGEST_LOOKED = 2 * DAY
 """Seconds of a play for which its looks are granted events: what goes round in a circle is to be found soon."""
 
 
