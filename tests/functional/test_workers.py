@@ -972,6 +972,27 @@ def test_a_worker_that_runs_and_never_says_so_is_not_counted_on(world: World):
     assert world.batch(first.id).attempt == 2
 
 
+def test_a_worker_that_has_just_begun_to_run_is_counted_on_although_it_has_not_spoken(world: World):
+    first = world.submitted()
+    second = world.submitted(prefix="flights/b")
+    world.jobs.runs[first.job_run] = JobReport(JobState.ACTIVE, running=True)
+    world.clock.advance(SOON - 1)
+    for _ in range(2):
+        settle_all(world.routes, world.ports)
+    assert world.batch(second.id).job_run == ""
+
+
+def test_a_worker_for_no_batch_that_died_at_once_keeps_no_batch_waiting(always: World):
+    (first,) = settled(always)
+    offered = always.submitted()
+    assert offered.job_run == "", "the one that is queued will take it"
+    always.jobs.runs[first] = JobReport(JobState.ENDED, "killed")
+    always.clock.advance(SCHEDULE)
+    settled(always)
+    assert len(settled(always)) == 1
+    assert always.batch(offered.id).job_run == f"{offered.id}/1"
+
+
 def test_a_queued_worker_that_nobody_can_ask_for_keeps_no_other_from_being_asked(always: World):
     always.ledger.note_started(
         Worker("01A-1", "code", "unknown", started_at=always.clock() - SOON, until=always.clock() + 2)

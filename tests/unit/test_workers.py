@@ -9,6 +9,7 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.records import decode_offer, decode_worker, is_offer, offer_key, worker_key
 from tidegate.core.transitions import note_alive, note_started, offer, take
 from tidegate.core.workers import (
+    GIVES_WAY,
     LONGEST,
     SILENT,
     SMALL_BYTES,
@@ -18,7 +19,9 @@ from tidegate.core.workers import (
     Pool,
     Worker,
     code_of_job,
+    gives_way,
     is_offered,
+    is_replaced,
     is_served,
     is_small,
     is_stuck,
@@ -131,6 +134,35 @@ def test_what_is_small():
 
 def test_a_worker_takes_batches_for_half_of_its_time_and_an_hour_at_most():
     assert (takes_for(600), takes_for(24 * 3_600)) == (300, LONGEST)
+
+
+def waiting(worker: str, code: str = "code", seen: int = NOW) -> Worker:
+    return Worker(worker, code, "run", NOW, NOW + 99, seen)
+
+
+def test_a_young_offer_is_left_to_who_comes_first_and_waits():
+    def leaves(worker: str, *others: Worker, now: int = NOW) -> bool:
+        return gives_way(worker, OFFER, Pool((OFFER,), (waiting(worker, seen=now), *others)), now=now)
+
+    assert leaves("b", waiting("a"))
+    assert not leaves("a", waiting("b"))
+    assert not leaves("b", waiting("a", seen=0)), "a queued one may be so for long"
+    assert not leaves("b", replace(waiting("a"), batch="01B"))
+    assert not leaves("b", waiting("a", "other"))
+    assert not leaves("b", waiting("a"), now=NOW + GIVES_WAY)
+    assert leaves("b", waiting("always-1")), "it does not end anyway"
+    assert not leaves("always-1", waiting("b"))
+
+
+def test_a_worker_is_replaced_by_a_later_one_of_other_code():
+    def replaced(worker: str, *others: Worker) -> bool:
+        return is_replaced(worker, "code", Pool(workers=others))
+
+    assert replaced("always-2", waiting("always-3", "newer"))
+    assert not replaced("always-2", waiting("always-1", "older"))
+    assert not replaced("always-2", waiting("always-3")), "the next one of the same code: this one has its time yet"
+    assert not replaced("always-2", waiting("b", "newer"))
+    assert not replaced("01A-1", waiting("always-3", "newer"))
 
 
 def test_other_modules_are_other_code():

@@ -46,8 +46,7 @@ def _forget_dead(pool: Pool, ports: Ports) -> list[Exception]:
     troubles: list[Exception] = []
     for worker in pool.workers:
         age = ports.clock() - worker.started_at
-        # whoever has started it may be about to note its run
-        if not is_queued(worker) or age < (SCHEDULE if worker.job_run else SOON):
+        if not is_queued(worker) or age < SCHEDULE:
             continue
         try:
             report = ports.jobs.report(worker.job_run) if worker.job_run else JobReport(JobState.ENDED)
