@@ -953,6 +953,38 @@ def test_a_worker_whose_code_was_replaced_ends_once_nothing_is_left_for_it(alway
     assert (driver.made, always.clock()) == ([offered.id], began)
 
 
+def test_while_one_is_queued_no_other_is_started_however_long_that_takes(always: World):
+    (first,) = settled(always)
+    offered = always.submitted()
+    always.clock.advance(5 * always.jobs.takes_for)
+    assert settled(always) == [first]
+    assert (always.batch(offered.id).job_run, len(always.jobs.started)) == ("", 1)
+
+
+def test_after_code_was_taken_back_its_worker_is_started_anew(always: World):
+    """The first one ends when it is free: a later one runs other code."""
+    settled(always)
+    always.clock.advance(60)
+    always.jobs.code = "newer"
+    settled(always)
+    always.clock.advance(60)
+    always.jobs.code = "code"
+    assert len(settled(always)) == 3
+    assert len(settled(always)) == 3
+
+
+def test_workers_that_die_at_once_again_and_again_are_a_trouble(always: World):
+    told = []
+    for _ in range(20):
+        told.append([str(each) for each in settle_all(always.routes, always.ports)])
+        for run in always.jobs.runs:
+            always.jobs.runs[run] = JobReport(JobState.ENDED, "no such image")
+        always.clock.advance(SCHEDULE)
+    assert told[:6] == [[]] * 6, "one may"
+    assert all("ended at once: no such image" in one for (one,) in told[7:])
+    assert len(always.ledger.pool().workers) <= 4
+
+
 def test_a_worker_for_a_batch_is_not_the_one_that_is_always_there(always: World):
     batch = always.submitted()
     worker_of(always, batch).lives()

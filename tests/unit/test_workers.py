@@ -111,12 +111,19 @@ def test_a_clock_that_is_ahead_does_not_keep_a_worker_alive_for_ever():
 
 @given(st.integers(0, 10_000), st.integers(0, 10_000), st.booleans())
 def test_an_attempt_is_taken_from_a_worker_that_is_silent_or_takes_too_long(since: int, silent: int, large: bool):
-    batch = replace(SMALL, bytes=SMALL_BYTES + large)
+    batch = replace(SMALL, bytes=SMALL_BYTES + large, submitted_at=NOW - 20_000)
     taken = replace(OFFER, worker="w", taken_at=NOW - since)
     worker = Worker("w", "code", seen_at=NOW - silent)
     stuck = (not large and since >= SMALL_PATIENCE) or min(since, silent) >= SILENT
     assert is_stuck(batch, taken, worker, now=NOW) is stuck
     assert is_stuck(batch, taken, None, now=NOW) is (since >= SILENT)
+
+
+def test_a_worker_whose_clock_is_behind_has_its_time():
+    behind = NOW - SILENT - 60
+    taken, worker = replace(OFFER, worker="w", taken_at=behind), Worker("w", "code", seen_at=behind)
+    assert not is_stuck(replace(SMALL, submitted_at=NOW - SILENT + 1), taken, worker, now=NOW)
+    assert is_stuck(replace(SMALL, submitted_at=NOW - SILENT), taken, worker, now=NOW)
 
 
 def test_a_first_attempt_is_offered_and_no_other():

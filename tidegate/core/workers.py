@@ -123,11 +123,11 @@ def takes_for(job_timeout: int) -> int:
 def waits(worker: Worker, code: str, ended: Iterable[str] = (), *, now: int) -> bool:
     """Whether the worker waits for a batch, or will as soon as it runs. It does, too, if what it was at last is one of
     the `ended` ones: it has yet to say so."""
-    if worker.code != code or now >= worker.until:
+    if worker.code != code:
         return False
     if is_queued(worker):
-        return worker.small
-    return abs(now - worker.seen_at) < ALIVE and (not worker.batch or worker.batch in ended)
+        return worker.small  # its time begins when it runs
+    return now < worker.until and abs(now - worker.seen_at) < ALIVE and (not worker.batch or worker.batch in ended)
 
 
 def always_id(now: int, every: int) -> str:
@@ -136,15 +136,16 @@ def always_id(now: int, every: int) -> str:
 
 
 def always_there(pool: Pool, code: str, *, now: int, takes_for: int) -> list[Worker]:
-    """The workers that were started for no batch, and take batches for `HANDOVER` from now on at least: if the service
-    says that they run. Their signs of life do not count here: another machine's clock may differ."""
+    """The workers that were started for no batch, and are queued, or take batches for `HANDOVER` from now on at least:
+    if the service says so. Their signs of life do not count here: another machine's clock may differ."""
     return [
         each
         for each in pool.workers
         if each.id.startswith(FOR_NO_BATCH)
         and each.code == code
         and each.job_run
-        and now + HANDOVER < each.started_at + takes_for
+        and (is_queued(each) or now + HANDOVER < each.started_at + takes_for)
+        and not is_replaced(each.id, code, pool)
     ]
 
 
@@ -169,7 +170,7 @@ def is_served(offer: Offer, pool: Pool, *, now: int) -> bool:
     others. If not, it needs one more."""
     if any(each.worker for each in pool.offers if each.batch == offer.batch):
         return True
-    queued = any(is_queued(each) and each.code == offer.code and now < each.until for each in pool.workers)
+    queued = any(is_queued(each) and each.code == offer.code for each in pool.workers)
     if now - offer.submitted_at >= SOON and not queued:
         return False
     others = (each for each in pool.offers if each.batch != offer.batch)
@@ -206,5 +207,6 @@ def is_stuck(batch: Batch, offer: Offer, worker: Worker | None, *, now: int) -> 
         at_another = bool(worker.batch) and now - worker.since >= SOON
         return now - batch.submitted_at >= (SOON if at_another else SMALL_PATIENCE)
     if worker is None or now - max(worker.seen_at, offer.taken_at) >= SILENT:
-        return now - offer.taken_at >= SILENT
+        # the worker's clock may be behind, and what is asked about was begun by this one
+        return now - max(offer.taken_at, batch.submitted_at) >= SILENT
     return is_small(batch) and now - offer.taken_at >= SMALL_PATIENCE

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tidegate.core.batches import JobState, State
+from tidegate.core.errors import Retryable
 from tidegate.core.routes import Route
 from tidegate.core.workers import ALWAYS, FOR_NO_BATCH, SOON, Pool, Worker, always_id, always_there, is_queued, waits
 from tidegate.flows.hand_off import hand_off_sealed
@@ -42,22 +43,30 @@ def look_after_workers(routes: Iterable[Route], ports: Ports, *, wanted: bool) -
 def _forget_dead(pool: Pool, ports: Ports) -> list[Exception]:
     """Who is queued is counted on for as long as the service says so: with many batches and few vCPU that takes long.
     One that has ended gives no sign of life, ever: each look asks. One that runs and has given none for long is as one
-    that gave its last when it was started: it may hang, or has just begun, and says so itself."""
+    that gave its last when it was started: it may hang, or has just begun, and says so itself.
+
+    One that was always to be there is not started anew each minute if it dies at once: its note stays for a while, and
+    says when it was started. A second one that does is a trouble."""
     troubles: list[Exception] = []
+    died = []
     for worker in pool.workers:
         age = ports.clock() - worker.started_at
-        if not is_queued(worker) or age < SCHEDULE:
+        if worker.seen_at > worker.started_at or age < SCHEDULE:
             continue
         try:
             report = ports.jobs.report(worker.job_run) if worker.job_run else JobReport(JobState.ENDED)
             ended = report.state is JobState.ENDED
-            # who was to be always there is not started anew each minute: its note says when it was
-            if ended and not (age < SOON and worker.id.startswith(FOR_NO_BATCH)):
+            stays = ended and age < 3 * SOON and worker.id.startswith(FOR_NO_BATCH)
+            if stays:
+                died.append(report.details)
+            if ended and not stays:
                 ports.ledger.leave(worker.id)
-            elif ended or (report.running and age >= SOON):
+            elif is_queued(worker) and (ended or (report.running and age >= SOON)):
                 ports.ledger.note_alive(replace(worker, seen_at=worker.started_at))
         except Exception as error:
             troubles.append(error)
+    if len(died) > 1:
+        troubles.append(Retryable(f"{len(died)} workers that were to be always there ended at once: {died[-1]}"))
     return troubles
 
 
