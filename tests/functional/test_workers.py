@@ -1094,3 +1094,72 @@ def test_what_arrives_before_it_runs_is_there_for_it_when_it_does(always: World)
 def test_a_worker_that_cannot_be_started_is_told(always: World):
     refused = replace(always.ports, jobs=Troubled(always.jobs, "start_worker", "the quota"))  # type: ignore[arg-type]
     assert [str(each) for each in settle_all(always.routes, refused)] == ["the quota"]
+
+
+def test_a_worker_that_is_at_one_batch_for_long_is_not_counted_on_however_often_it_says_so(world: World):
+    first = world.submitted()
+    beats: list[Callable[[], None]] = []
+
+    def takes_long(batch: Batch) -> int:
+        if batch.id == first.id:
+            world.clock.advance(SOON)
+            beats[0]()
+            world.submitted(prefix="flights/b")
+        return 0
+
+    taking = worker_of(world, first, does=takes_long).taking
+    taking.beats = lambda beat: beats.append(beat) or nullcontext()  # type: ignore[func-returns-value]
+    assert taking.run() == 0
+    assert len(world.jobs.started) == 2
+
+
+def test_a_worker_that_failed_is_not_counted_on(world: World):
+    first = world.submitted()
+    assert worker_of(world, first, does=lambda batch: 1).run() == 1
+    second = world.submitted(prefix="flights/b")
+    assert second.job_run == f"{second.id}/1"
+
+
+def test_what_is_offered_to_older_code_keeps_nothing_from_a_worker_that_waits(world: World):
+    world.flights = replace(world.flights, limits=replace(world.flights.limits, max_wait=600))
+    world.submitted()
+    world.jobs.code = "newer code"
+    now = world.clock()
+    world.ledger.note_alive(Worker("w", "newer code", until=now + 3_600, seen_at=now))
+    arrives(world, "flights/b")
+    assert not world.record.open_batch
+
+
+def test_a_batch_whose_own_worker_is_queued_for_long_is_not_attempted_again(world: World):
+    batch = world.submitted()
+    world.clock.advance(SMALL_PATIENCE)
+    assert settle_all(world.routes, world.ports) == []
+    assert (world.batch(batch.id).attempt, len(world.jobs.started)) == (1, 1)
+
+
+def test_a_worker_that_is_always_there_does_not_end_because_of_an_older_one_of_other_code(always: World):
+    always.jobs.code = "older"
+    settled(always)
+    always.clock.advance(60)
+    always.jobs.code = "code"
+    second = settled(always)[-1]
+    began = always.clock()
+    assert Driver(always, second).run() == 0
+    assert always.clock() - began == STAY
+
+
+def test_a_worker_that_leaves_before_it_offers_is_not_counted_on(world: World):
+    """It has looked for the last time, so hand-off has to look after it has offered."""
+    Driver(world, "w").lives()
+    batch = world.sealed()
+
+    class Slow:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.ledger, name)
+
+        def offer(self, offered: Any) -> None:
+            world.ledger.leave("w")
+            world.ledger.offer(offered)
+
+    assert hand_off_sealed(world.flights, replace(world.ports, ledger=Slow())) == 1  # type: ignore[arg-type]
+    assert world.jobs.started == [(batch.id, 1, False)]

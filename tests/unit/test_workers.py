@@ -172,7 +172,8 @@ def test_a_worker_is_replaced_by_a_later_one_of_other_code():
     assert not replaced("01A-1", waiting("always-3", "newer"))
 
 
-def test_other_modules_are_other_code():
-    one = code_of_job("s3://assets/a.py", "--conf spark.archives=b.zip")
-    assert one == code_of_job("s3://assets/a.py", "--conf spark.archives=b.zip")
-    assert len({one, code_of_job("s3://assets/a.py", "c.zip"), code_of_job("s3://assets/b.py", "b.zip")}) == 3
+def test_other_modules_or_another_application_are_other_code():
+    one = code_of_job("00f", "s3://assets/a.py", "--conf spark.archives=b.zip")
+    assert one == code_of_job("00f", "s3://assets/a.py", "--conf spark.archives=b.zip")
+    others = [("00g", "a.py", "b.zip"), ("00f", "a.py", "c.zip"), ("00f", "b.py", "b.zip")]
+    assert len({one, *(code_of_job(*each) for each in others)}) == 4

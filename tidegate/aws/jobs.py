@@ -111,7 +111,8 @@ class EmrServerless:
     def code(self) -> str:
         if not self._application.stay:
             return ""
-        return code_of_job(self._application.entry_point, self._application.spark_parameters)
+        deployed = self._application
+        return code_of_job(deployed.id, deployed.entry_point, deployed.spark_parameters)
 
     @property
     def takes_for(self) -> int:

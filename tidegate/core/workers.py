@@ -86,10 +86,10 @@ class Pool:
     workers: tuple[Worker, ...] = ()
 
 
-def code_of_job(entry_point: str, spark_parameters: str) -> str:
+def code_of_job(application: str, entry_point: str, spark_parameters: str) -> str:
     """A short name of the code that a job runs: its script and its modules are called by the hash of what is in
-    them."""
-    return hashlib.sha256(f"{entry_point}\0{spark_parameters}".encode()).hexdigest()[:16]
+    them. A new release of EMR is a new application, which knows nothing of the runs of the one before."""
+    return hashlib.sha256(f"{application}\0{entry_point}\0{spark_parameters}".encode()).hexdigest()[:16]
 
 
 def offer_of(batch: Batch, code: str, owner: str, limits: BatchLimits) -> Offer:
