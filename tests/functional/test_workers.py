@@ -955,10 +955,8 @@ def test_a_worker_whose_code_was_replaced_ends_once_nothing_is_left_for_it(alway
 
 def test_while_one_is_queued_no_other_is_started_however_long_that_takes(always: World):
     (first,) = settled(always)
-    offered = always.submitted()
     always.clock.advance(5 * always.jobs.takes_for)
     assert settled(always) == [first]
-    assert (always.batch(offered.id).job_run, len(always.jobs.started)) == ("", 1)
 
 
 def test_after_code_was_taken_back_its_worker_is_started_anew(always: World):
@@ -1162,4 +1160,16 @@ def test_a_worker_that_leaves_before_it_offers_is_not_counted_on(world: World):
             world.ledger.offer(offered)
 
     assert hand_off_sealed(world.flights, replace(world.ports, ledger=Slow())) == 1  # type: ignore[arg-type]
+    assert world.jobs.started == [(batch.id, 1, False)]
+
+
+def test_a_queued_worker_that_will_take_no_more_lets_no_batch_wait_for_the_busy_ones(world: World):
+    world.jobs.runs["q"] = JobReport(JobState.ACTIVE)
+    now = world.clock()
+    world.ledger.note_started(Worker("01Q-1", "code", "q", started_at=now, until=now + SOON))
+    Driver(world, "w").lives()
+    batch = world.submitted()
+    world.clock.advance(SOON)
+    Driver(world, "w").lives("01OTHER")
+    world.settle()
     assert world.jobs.started == [(batch.id, 1, False)]

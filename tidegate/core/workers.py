@@ -123,11 +123,11 @@ def takes_for(job_timeout: int) -> int:
 def waits(worker: Worker, code: str, ended: Iterable[str] = (), *, now: int) -> bool:
     """Whether the worker waits for a batch, or will as soon as it runs. It does, too, if what it was at last is one of
     the `ended` ones: it has yet to say so."""
-    if worker.code != code:
+    if worker.code != code or now >= worker.until:
         return False
     if is_queued(worker):
-        return worker.small  # its time begins when it runs
-    return now < worker.until and abs(now - worker.seen_at) < ALIVE and (not worker.batch or worker.batch in ended)
+        return worker.small
+    return abs(now - worker.seen_at) < ALIVE and (not worker.batch or worker.batch in ended)
 
 
 def always_id(now: int, every: int) -> str:
@@ -170,7 +170,7 @@ def is_served(offer: Offer, pool: Pool, *, now: int) -> bool:
     others. If not, it needs one more."""
     if any(each.worker for each in pool.offers if each.batch == offer.batch):
         return True
-    queued = any(is_queued(each) and each.code == offer.code for each in pool.workers)
+    queued = any(is_queued(each) and each.code == offer.code and now < each.until for each in pool.workers)
     if now - offer.submitted_at >= SOON and not queued:
         return False
     others = (each for each in pool.offers if each.batch != offer.batch)

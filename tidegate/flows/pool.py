@@ -41,7 +41,8 @@ def look_after_workers(routes: Iterable[Route], ports: Ports, *, wanted: bool) -
 
 
 def _forget_dead(pool: Pool, ports: Ports) -> list[Exception]:
-    """Who is queued is counted on for as long as the service says so: with many batches and few vCPU that takes long.
+    """Who is queued is counted on while the service says so, for as long as it would take batches: with many batches
+    and few vCPU that takes long.
     One that has ended gives no sign of life, ever: each look asks. One that runs and has given none for long is as one
     that gave its last when it was started: it may hang, or has just begun, and says so itself.
 
