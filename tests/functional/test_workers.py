@@ -1173,3 +1173,28 @@ def test_a_queued_worker_that_will_take_no_more_lets_no_batch_wait_for_the_busy_
     Driver(world, "w").lives("01OTHER")
     world.settle()
     assert world.jobs.started == [(batch.id, 1, False)]
+
+
+def test_what_another_worker_has_taken_waits_for_none(world: World):
+    Driver(world, "busy").lives()
+    first = large(world, "flights/a")
+    world.ledger.take(first.id, "busy")
+    Driver(world, "busy").lives(first.id, small=False)
+    Driver(world, "idle").lives()
+    large(world, "flights/b")
+    assert world.jobs.started == []
+
+
+def test_an_offer_that_is_withdrawn_while_it_is_taken_is_not_taken(world: World):
+    batch = world.submitted()
+    world.ledger.withdraw(batch.id)
+    assert not world.ledger.take(batch.id, "w")
+    assert world.ledger.pool().offers == ()
+
+
+def test_a_worker_that_runs_and_never_says_so_is_not_counted_on_from_the_look_that_finds_it(world: World):
+    first = world.submitted()
+    world.jobs.runs[f"{first.id}/1"] = replace(world.jobs.runs[f"{first.id}/1"], running=True)
+    world.clock.advance(SOON)
+    settle_all(world.routes, world.ports)
+    assert world.submitted(prefix="flights/b").job_run

@@ -94,7 +94,8 @@ def test_one_job_fits_into_the_least_that_the_settings_allow():
 
 
 @pytest.mark.parametrize(
-    ("vcpu", "jobs", "executors"), [(16, 2, 2), (6, 1, 1), (11, 1, 2), (64, 10, 2), (10_000, 1000, 1001)]
+    ("vcpu", "jobs", "executors"),
+    [(16, 2, 2), (6, 1, 1), (8, 1, 1), (11, 1, 2), (20, 3, 1), (64, 10, 2), (10_000, 1000, 1001)],
 )
 def test_as_many_jobs_run_as_have_room_and_a_large_one_leaves_the_others_theirs(vcpu: int, jobs: int, executors: int):
     given = limited(vcpu)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from infra import sizing
 from tidegate.core.batches import BatchLimits
 from tidegate.core.notices import MAX_BYTES
-from tidegate.core.workers import ALWAYS, STAY
+from tidegate.core.workers import ALWAYS, HANDOVER, STAY
 from tidegate.cost import bill as costs
 from tidegate.cost.bill import DailyTraffic, Gathering, bill, floor, in_a_window, spark, usual, waits
 from tidegate.cost.counted import WORKER_MINUTE
@@ -168,3 +168,13 @@ def test_a_job_for_ten_files_costs_a_tenth_of_the_starts():
 def test_the_lines_of_requests_come_first_and_every_price_has_a_source():
     assert OF_REQUESTS[-1] == "EMR Serverless, memory"
     assert all(price.source.startswith("https://aws.amazon.com/") for price in PRICES.values())
+
+
+def test_each_batch_is_written_to_the_table_whoever_makes_it():
+    found = costs.quantities_of(RequestCounts(), costs.Spark(starts=1, batches=10))
+    assert found["S3, puts and listings"] == 10 * costs.TABLE_PUTS
+
+
+def test_two_workers_are_paid_for_while_one_takes_over():
+    found = spark(DailyTraffic(0, 1), Gathering(stay=ALWAYS))
+    assert found.drivers == costs.DAY + found.starts * HANDOVER
