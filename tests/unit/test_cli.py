@@ -187,7 +187,7 @@ def documented(verb: str) -> Any:
 # --- status ---
 
 
-def test_status_says_that_a_worker_waits(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch):
+def test_status_says_that_a_worker_waits(ledger: FakeLedger):
     assert "wait" not in run("status").stdout
     now = ledger.ports.clock()
     ledger.workers = (

@@ -193,7 +193,7 @@ def test_a_look_costs_the_same_however_long_the_history_is(watched: Watched):
             world.clock.advance(60)
         world.arrive(1, prefix=f"flights/open-{batches}-")
         costs.append(cost_of_three_looks(watched, world))
-    # of each look: the routes and the outbox; their records; their unfinished batches; the two queues
+    # of each look: the routes, the outbox and the workers; their records; their unfinished batches; the two queues
     assert costs[0] == costs[1] == ({"query": 9, "get_many": 6}, 6)
 
 

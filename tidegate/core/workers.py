@@ -130,6 +130,11 @@ def waits(worker: Worker, code: str, ended: Iterable[str] = (), *, now: int) -> 
     return abs(now - worker.seen_at) < ALIVE and (not worker.batch or worker.batch in ended)
 
 
+def is_idle(worker: Worker, code: str, *, now: int) -> bool:
+    """Whether the worker runs, and waits for a batch."""
+    return not is_queued(worker) and waits(worker, code, now=now)
+
+
 def always_id(now: int, every: int) -> str:
     """The id of a worker that is started for no batch: twins that look in the same `every` seconds start the same."""
     return f"{FOR_NO_BATCH}{now // every}"
@@ -154,8 +159,7 @@ def gives_way(worker: str, offer: Offer, pool: Pool, *, now: int) -> bool:
     of those that took the burst, and not all of them. One that is always there goes first, and does not end anyway."""
     if now - offer.submitted_at >= GIVES_WAY:
         return False
-    waiting = (each.id for each in pool.workers if not is_queued(each) and waits(each, offer.code, now=now))
-    return any(_turn(each) < _turn(worker) for each in waiting)
+    return any(_turn(each.id) < _turn(worker) for each in pool.workers if is_idle(each, offer.code, now=now))
 
 
 def is_replaced(worker: str, code: str, pool: Pool) -> bool:
@@ -175,7 +179,7 @@ def is_served(offer: Offer, pool: Pool, *, now: int) -> bool:
         return False
     others = (each for each in pool.offers if each.batch != offer.batch)
     waiting = 1 + sum(1 for each in others if not each.worker and each.code == offer.code)
-    idle = sum(waits(each, offer.code, now=now) for each in pool.workers if not is_queued(each))
+    idle = sum(is_idle(each, offer.code, now=now) for each in pool.workers)
     if not offer.small:
         return waiting <= idle
     return waiting <= MOST_WAITING * sum(_is_quick(each, offer.code, now=now) for each in pool.workers)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.routes import Route
-from tidegate.core.workers import Worker, is_queued, waits
+from tidegate.core.workers import Worker, is_idle
 from tidegate.flows.announce import NOTHING_WAITS, Unannounced, unannounced
 from tidegate.flows.earlier_files import EarlierFiles
 from tidegate.flows.needs import Need, needs
@@ -66,6 +66,5 @@ def overview(
         letters = waiting_letters(*boxes)
     except TidegateError as error:
         uncounted = str(error)
-    running = (each for each in ports.ledger.pool().workers if not is_queued(each))
-    idle = tuple(each for each in running if waits(each, each.code, now=ports.clock()))
+    idle = tuple(each for each in ports.ledger.pool().workers if is_idle(each, each.code, now=ports.clock()))
     return Overview(statuses, tuple(needs(statuses, letters)), waiting, letters, uncounted, waiting_workers=idle)

@@ -6,7 +6,7 @@ a verb cannot say different things.
     batches       the flow of `batches` (`flows.batch_list`)        every ten, if it shows the newest
     trace         the flow of `trace`                               every two, while an upload is pending
                   a search: the flow of `files` (`flows.files`)     when it is asked for
-    quarantine    the flow of `resend quarantine`, 100 uploads at most  when it is opened
+    quarantine    what `resend quarantine` finds, 100 at most       when it is opened
 
 One question of a kind at a time: pages that are open side by side do not multiply what is asked, and a slow question
 does not hold the pages that ask something else. A release is of the same kind as the list of the quarantine.
