@@ -77,4 +77,5 @@ class DiskSink(IcebergSink):
 
     def _reader(self, careful: bool) -> Reader:
         made = super()._reader(careful)
-        return DiskReader(**{each.name: getattr(made, each.name) for each in fields(made)}, folder=self.folder)
+        given = {each.name: getattr(made, each.name) for each in fields(made) if each.init}
+        return DiskReader(**given, folder=self.folder)

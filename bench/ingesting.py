@@ -75,8 +75,10 @@ class Workshop:
 
     # ---- the product
 
-    def sink(self, files: BenchFiles, table: str, batch: str = "B", *, over_http: bool = True) -> IcebergSink:
-        dataset = Dataset(table, files.columns, files.format, files.partitions)
+    def sink(
+        self, files: BenchFiles, table: str, batch: str = "B", *, over_http: bool = True, replaces: bool = False
+    ) -> IcebergSink:
+        dataset = Dataset(table, files.columns, files.format, files.partitions, replaces=replaces)
         driver = f"{batch}-{next(self._numbers)}"
         if over_http:
             return IcebergSink(self.spark, dataset, batch, 1, driver)

@@ -26,6 +26,6 @@ def count(batch: dict[str, Any]) -> bool:
         "Key": {"pk": {"S": f"rows#{batch['table']}"}},
         "UpdateExpression": "ADD #rows :rows",
         "ExpressionAttributeNames": {"#rows": "rows"},
-        "ExpressionAttributeValues": {":rows": {"N": str(batch["rows"])}},
+        "ExpressionAttributeValues": {":rows": {"N": str(batch["rows"] - batch.get("replaced_rows", 0))}},
     }
     return inbox.once(batch["id"], [{"Update": add}])

@@ -18,8 +18,9 @@ from infra.permissions import allow
 from tidegate.settings import RouteSettings
 from tidegate.settings.scale import event_matchers, readable
 
-EVENTS = "s3:ObjectCreated:*"
-"""All of them: large files arrive as CompleteMultipartUpload, copies as Copy."""
+CREATED, DELETED = s3.EventType.OBJECT_CREATED, s3.EventType.OBJECT_REMOVED_DELETE_MARKER_CREATED
+EVENTS = {CREATED: "s3:ObjectCreated:*", DELETED: "s3:ObjectRemoved:DeleteMarkerCreated"}
+"""All that were created: large files arrive as CompleteMultipartUpload, copies as Copy."""
 
 METADATA_BUCKET = "aws-s3"
 """The table bucket that S3 Metadata keeps its tables in
@@ -71,7 +72,7 @@ class LandingBuckets(Construct):
             elif told and (local or not told[0].bucket_owner):
                 self._subscribe(name, told, waits_for)
             elif told and by_rule:
-                self._admit(str(told[0].bucket_owner))
+                self._admit(str(told[0].bucket_owner), _detail_types(self._routes))
             if told and by_rule:
                 self._match(name, told)
         if self._rules:
@@ -169,7 +170,11 @@ class LandingBuckets(Construct):
             )
             return
         arn = self._buffer.queue.queue_arn
-        told = [kinds.QueueConfigurationProperty(event=EVENTS, queue=arn, filter=_filter(each)) for each in routes]
+        told = [
+            kinds.QueueConfigurationProperty(event=EVENTS[event], queue=arn, filter=_filter(each))
+            for each in routes
+            for event in _events(each)
+        ]
         resource.notification_configuration = kinds.NotificationConfigurationProperty(queue_configurations=told)
         # S3 sends a test message when the notification is set up, and refuses the bucket if it may not
         resource.node.add_dependency(permission)
@@ -186,10 +191,11 @@ class LandingBuckets(Construct):
         for route in routes:
             rules = _rules(route)
             filters = [s3.NotificationKeyFilter(**rules)] if rules else []
-            bucket.add_event_notification(s3.EventType.OBJECT_CREATED, destination, *filters)
+            for event in _events(route):
+                bucket.add_event_notification(event, destination, *filters)
         self._notifying.append(bucket)
 
-    def _admit(self, owner: str) -> None:
+    def _admit(self, owner: str, detail_types: list[str]) -> None:
         """Let the account `owner` forward S3's events to this account's bus, for our rule. That account must set up the
         forwarding, or S3's notifications to the buffer; docs/deploy.md has the steps
         (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-cross-account.html)."""
@@ -207,7 +213,7 @@ class LandingBuckets(Construct):
                 "Principal": {"AWS": stack.format_arn(service="iam", region="", account=owner, resource="root")},
                 "Action": "events:PutEvents",
                 "Resource": stack.format_arn(service="events", resource="event-bus", resource_name="default"),
-                "Condition": {"StringEquals": {"events:source": "aws.s3", "events:detail-type": "Object Created"}},
+                "Condition": {"StringEquals": {"events:source": "aws.s3", "events:detail-type": detail_types}},
             },
         )
 
@@ -264,10 +270,20 @@ def _pattern(bucket: str, routes: list[RouteSettings]) -> dict[str, object]:
         detail["object"] = {"key": keys}
     return {
         "source": ["aws.s3"],
-        "detail-type": ["Object Created"],
+        "detail-type": _detail_types(routes),
         "account": [_owner(routes[0])],
         "detail": detail,
     }
+
+
+def _events(route: RouteSettings) -> list[s3.EventType]:
+    return [CREATED, DELETED] if route.on_delete == "remove" else [CREATED]
+
+
+def _detail_types(routes: list[RouteSettings]) -> list[str]:
+    """Among all deletions intake finds those that left a delete marker."""
+    events = {event for route in routes for event in _events(route)}
+    return ["Object Created", *(["Object Deleted"] if DELETED in events else [])]
 
 
 def _filter(route: RouteSettings) -> s3.CfnBucket.NotificationFilterProperty | None:

@@ -2,20 +2,24 @@
 
 Both read the same manifest and files with the product's reader and write the same rows. The product also writes a
 floor, stages on a branch, writes the outcomes, publishes on condition, and writes a receipt. And what a question about
-the table's history costs, by the number of snapshots since the floor.
+the table's history costs, by the number of snapshots since the floor. And what it costs more to replace rows than to
+append the same ones.
 """
 
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from bench.files import DDL, BenchFiles, make_files
-from bench.findings import BenchFindings, BenchLimit, BenchTable
-from bench.ingesting import PRODUCT, Workshop, workshop
+from bench.findings import BenchFindings, BenchLimit, BenchTable, WrongAnswer
+from bench.ingesting import PRODUCT, Workshop, sealed_batch, workshop
 from bench.measure import Rounds, take_turns
+from tidegate.flows.publish import Attempt
 from tidegate.reading.reader import LINEAGE_DDL, Reader
 from tidegate.sinks.iceberg.data_files.layout import Layout, layout
 from tidegate.sinks.iceberg.sink import _struct
@@ -26,6 +30,9 @@ APPEND = "the same read, plain append"
 SHARE, SECONDS = 0.10, 0.5
 KINDS = (("10 files of 2 KB", 10, 2_000), ("2,000 files of 2 KB", 2_000, 2_000), ("200 files of 1 MB", 200, 1_000_000))
 SNAPSHOTS = (1, 100, 300)
+REPLACE, MORE = "replace", "append"
+CORRECTED = (1, 200, 1_000)
+REPLACING = 5.0
 
 
 def run(small: bool) -> BenchFindings:
@@ -40,8 +47,13 @@ def run(small: bool) -> BenchFindings:
             found[title] = take_turns(peers, 1 if small else 7, shop.check(files))
             shop.clear()
         asked = [questions(shop, number) for number in (SNAPSHOTS[:1] if small else SNAPSHOTS)]
-    limits = tuple(_limit(title, rounds) for title, rounds in found.items())
-    return BenchFindings((_table(found), _history(asked)), (), limits)
+        corrected = replaced(shop, 20 if small else 10_000, CORRECTED[:1] if small else CORRECTED)
+    limits = [_limit(title, rounds) for title, rounds in found.items()]
+    limits += [
+        BenchLimit(f"{title}: to replace its rows, beside an append", rounds.ratio(REPLACE, MORE), REPLACING, "times")
+        for title, rounds in corrected.items()
+    ]
+    return BenchFindings((_table(found), _history(asked), _replaced(corrected)), (), tuple(limits))
 
 
 def appended(shop: Workshop, files: BenchFiles) -> Callable[[], str]:
@@ -63,6 +75,43 @@ def appended(shop: Workshop, files: BenchFiles) -> Callable[[], str]:
         return table
 
     return run
+
+
+def replaced(shop: Workshop, count: int, corrected: Sequence[int]) -> dict[str, Rounds]:
+    """So many of these files come again, each as a later version, to one table that replaces, and to one that appends.
+    S3 is not asked for their order."""
+    files = make_files(shop.landing, "corrected", "json", count, 2_000)
+    tables = {peer: f"lake.bench.to_{peer}" for peer in (REPLACE, MORE)}
+    numbers = itertools.count(1)
+
+    def land(share: int, peer: str) -> str:
+        batch = f"B{next(numbers)}"
+        later = replace(files, uploads=tuple(replace(each, version=batch) for each in files.uploads[:share]))
+        sink = shop.sink(later, tables[peer], batch, replaces=peer == REPLACE)
+        attempt = Attempt(sink, sealed_batch(later, batch), batch, 1, newest_first=lambda *_: ())
+        tally = attempt.ingest().tally
+        if share < count and tally.replaced != (tally.rows if peer == REPLACE else 0):
+            raise WrongAnswer(f"{peer} {share} of {count} files: {tally}")
+        return peer
+
+    for peer in tables:
+        land(count, peer)
+    found = {}
+    for share in corrected:
+        peers = {peer: partial(land, share, peer) for peer in tables}
+        take_turns(peers, 1, lambda *_: None)
+        found[f"{share:,} of {count:,} files"] = take_turns(peers, 1 if share == count else 5, lambda *_: None)
+    shop.clear()
+    return found
+
+
+def _replaced(found: dict[str, Rounds]) -> BenchTable:
+    rows = [
+        (title, *(f"{each.seconds(peer):.2f}" for peer in (REPLACE, MORE)), f"{each.ratio(REPLACE, MORE):.2f}")
+        for title, each in found.items()
+    ]
+    note = "Files of 2 KB that come again: their rows take the place of the earlier ones, or come beside them."
+    return BenchTable("replaced", ("files", "replace, s", "append, s", "ratio"), rows, note)
 
 
 def questions(shop: Workshop, snapshots: int) -> tuple[int, float]:

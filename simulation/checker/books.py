@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from simulation.world.diary import ManifestUpload
-from simulation.world.s3 import SUSPENDED, Version
+from simulation.world.s3 import MARKER, SUSPENDED, Version
 from simulation.world.sent import claims_pk
 from simulation.world.table import Stored, rows_of_batch
 from simulation.world.world import World
@@ -106,6 +106,7 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     counted = Counter(endings.get(_place(each), "committed") for each in registered)
     rejected = sum(len(_rows(world, each)) for each in world.published_rejected(batch))
     tally = {**{name: counted[name] for name in OUTCOMES}, "rows": len(_rows(world, stored)), "rejected": rejected}
+    tally["replaced"] = len(gave_way(world, stored))
     for where, said in (
         ("receipt", receipt["tally"]),
         ("record", item["tally"]),
@@ -166,7 +167,7 @@ def _only_rows(world: World, batch: str, item: Mapping[str, Any], stored: Stored
     listed = {(f"s3://{each.bucket}/{each.key}", each.version) for each in world.manifest_of(batch)}
     if listed != landed:
         yield f"its manifest was rebuilt with {sorted(listed)}, its rows are of {sorted(landed)}"
-    tally = {**dict.fromkeys(OUTCOMES, 0), "committed": len(landed), "rows": len(rows), "rejected": 0}
+    tally = {**dict.fromkeys(OUTCOMES, 0), "committed": len(landed), "rows": len(rows), "rejected": 0, "replaced": 0}
     if (item["state"], item["objects"], {**item["tally"]}) != ("COMMITTED", len(landed), tally):
         yield f"it was rebuilt as {item['state']} with {item['objects']} uploads, {item['tally']}; its rows say {tally}"
     yield from _claims(world, batch, {_place(each): "" for each in world.manifest_of(batch)})
@@ -199,6 +200,42 @@ def _place(each: ManifestUpload) -> tuple[str, str, str]:
 
 def _rows(world: World, stored: Stored) -> list[tuple[Any, ...]]:
     return [row for name in stored.files for row in world.catalog.files[name]]
+
+
+def replacing(world: World) -> frozenset[str]:
+    """The buckets whose routes replace."""
+    return frozenset({"landing"} if world.knobs.replaces else ())
+
+
+def removing(world: World) -> frozenset[str]:
+    """The buckets whose routes remove what is deleted."""
+    return replacing(world) if world.knobs.removes else frozenset()
+
+
+def read_by_etag(world: World, put: Version) -> list[Version]:
+    """The puts of the same bytes under the same key that are read as what the key holds, if that has their ETag."""
+    return [
+        each
+        for each in world.history
+        if (each.bucket, each.key, each.etag) == (put.bucket, put.key, put.etag)
+        and each.version_id in ("", SUSPENDED)
+        and put.version_id not in ("", SUSPENDED)
+    ]
+
+
+def deleted_after(world: World, put: Version) -> list[Version]:
+    """The markers of later deletions of the same object."""
+    return [
+        each
+        for each in world.history
+        if each.how == MARKER and (each.bucket, each.key) == (put.bucket, put.key) and each.number > put.number
+    ]
+
+
+def gave_way(world: World, stored: Stored) -> list[tuple[Any, ...]]:
+    """The rows that were in the table and left it with this snapshot."""
+    files = world.catalog.files
+    return [row for name, left in stored.masked.items() for row in files[name] if row not in files[left]]
 
 
 def _endings(
@@ -244,10 +281,11 @@ def _true(world: World, put: Version, outcome: str, last: bool) -> bool:
     if outcome == "vanished":
         return can_be_destroyed and any((bucket, key) == place and at >= put.at for at, bucket, key in world.removed)
     if outcome == "superseded":
-        return can_be_destroyed and any(
-            (each.bucket, each.key) == place and each.number > put.number and each.etag != put.etag
-            for each in world.history
-        )
+        later = [each for each in world.history if (each.bucket, each.key) == place and each.number > put.number]
+        another = any((each.version_id, each.etag) != (put.version_id, put.etag) for each in later)
+        if put.bucket in replacing(world) and (another or read_by_etag(world, put)):
+            return True
+        return can_be_destroyed and any(each.etag != put.etag for each in later)
     return outcome == "committed" and not _cannot_be_decoded(world, put)
 
 
@@ -293,6 +331,7 @@ def _sums(world: World, batches: Batches) -> Iterator[str]:
             **({} if world.forgotten_from < math.inf else {"jobs": sum(item["attempt"] for item in of_route)}),
             **{name: sum(item["tally"][name] for item in committed) for name in (*OUTCOMES, "rows")},
             "rejected": sum(item["tally"]["rejected"] for item in committed),
+            "replaced": sum(item["tally"]["replaced"] for item in committed),
         }
         said = {name: route.get(name, 0) for name in expected}
         if said != expected:

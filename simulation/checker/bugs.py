@@ -32,6 +32,7 @@ from simulation.checker.mistakes import (
     quarantined,
     reading,
     rebuilding,
+    replacing,
     resending,
     rolling_back,
 )
@@ -45,6 +46,7 @@ SUBJECTS: dict[str, ModuleType] = {
     "attempts and their jobs": attempts,
     "decision 3: published or fenced": publishing,
     "reading the uploads": reading,
+    "a later version that replaces": replacing,
     "the outcomes of uploads, and the sums": endings,
     "incomplete answers of AWS": asking,
     "a ledger that is lost": rebuilding,

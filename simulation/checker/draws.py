@@ -83,6 +83,8 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "lanes": (0.3, (2, 4)),
     "replayed": (0.6, (0.3, 1.0)),
     "strange": (0.2, (0.3,)),
+    "replaces": (0.3, (True,)),
+    "removes": (0.5, (True,)),
 }
 """The share of the seeds that use each knob, and the values."""
 

@@ -10,11 +10,20 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simulation.checker import second_opinion
 from simulation.checker.announced import misannounced
-from simulation.checker.books import dropped_for_good, let_go, mistaken, rows_at_most_once
+from simulation.checker.books import (
+    deleted_after,
+    dropped_for_good,
+    let_go,
+    mistaken,
+    read_by_etag,
+    removing,
+    replacing,
+    rows_at_most_once,
+)
 from simulation.checker.bounds import decisions
 from simulation.checker.sent import missent
 from simulation.checker.told import mistold
@@ -22,8 +31,11 @@ from simulation.world import audits, backfills
 from simulation.world.diary import ManifestUpload
 from simulation.world.landing import STRANGE
 from simulation.world.observed import REJECTED
-from simulation.world.s3 import SUSPENDED, Version
+from simulation.world.s3 import MARKER, SUSPENDED, Version
 from simulation.world.world import World
+
+MOVED_TO = {"lake.sim.later", "lake.sim.last"}
+"""The tables of a route that has got another one."""
 
 
 @dataclass
@@ -52,6 +64,8 @@ def judge(world: World, came_to_rest: bool) -> Judgement:
         return judgement
     _judge_uploads(world, rows, judgement)
     judgement.broken += _misplaced(world)
+    judgement.broken += _beside_each_other(world) if world.knobs.replaces else ()
+    judgement.broken += _stays(world, rows)
     judgement.broken += _loaded_unasked(world, rows)
     _compare(world, rows, judgement)
     _each_batch_once(world, judgement)
@@ -75,6 +89,32 @@ def _misplaced(world: World) -> Iterator[str]:
                 yield f"misplaced: row {number} of {uri} is in {table}"
 
 
+def _beside_each_other(world: World) -> Iterator[str]:
+    """No version of a table has had rows of two versions of an object of the first route, if that replaces."""
+    for table, metadata in world.catalog.tables.items():
+        for stored in metadata.line():
+            versions: dict[object, set[object]] = defaultdict(set)
+            for _, name in replace(metadata, head=stored.snapshot.id).held():
+                for uri, version, *_ in world.catalog.files[name]:
+                    versions[uri].add(version)
+            for uri, found in versions.items():
+                if len(found) > 1 and str(uri).split("/")[2] in replacing(world):
+                    yield f"beside each other: {uri} has rows of {found} in version {stored.snapshot.id} of {table}"
+
+
+def _stays(world: World, rows: list[tuple[object, ...]]) -> Iterator[str]:
+    """No version has rows that is older than a deletion of its object of which anybody has heard. In a table that its
+    route has left they stay: a deletion lands in the table that the route has by then."""
+    if MOVED_TO & world.catalog.tables.keys():
+        return
+    there = {(uri, version) for uri, version, *_ in rows}
+    for put in world.history:
+        for marker in deleted_after(world, put) if put.bucket in removing(world) and named(put) in there else ():
+            heard = world.notified.get(marker.number) or marker.number in to_be_found(world)
+            if heard and not _excused(world, marker):
+                yield f"stays: {named(put)} is there, and {marker.version_id} has deleted it"
+
+
 UNREADABLE = json.dumps(STRANGE["unreadable"])
 
 
@@ -95,6 +135,7 @@ def _judge_uploads(world: World, rows: list[tuple[object, ...]], judgement: Judg
     found: dict[second_opinion.Name, Counter[tuple[int, int | str]]] = defaultdict(Counter)
     for uri, version, number, value in rows:
         found[uri, version][number, value] += 1  # type: ignore[index]
+    before = set(found)
     # uploads of the same bytes under one key are told apart by what came between: they land once, unless an earlier
     # one had ended without its rows. The last one that anybody heard of has to be there
     forgets = came_after_memory(world)
@@ -113,11 +154,22 @@ def _judge_uploads(world: World, rows: list[tuple[object, ...]], judgement: Judg
             judgement.broken.append(f"torn: {name} has rows {sorted(there)}, its file has {expected or 'none'}")
         heard = [each for each in versions if world.notified.get(each.number) or each.number in to_be_found(world)]
         judgement.unheard += not there and not world.notified.get(versions[-1].number)
-        if not there and expected and heard and not _excused(world, heard[-1]):
+        gave_way = _gave_way(world, heard[-1].number if heard else 0, versions[-1], before)
+        if not there and expected and heard and not gave_way and not _excused(world, heard[-1]):
             judgement.lost += 1
             judgement.broken.append(f"lost: {name} was announced or audited, could be read, and is not there")
     for name in found:
         judgement.broken.append(f"foreign: rows of {name}, which nobody uploaded")
+
+
+def _gave_way(world: World, number: int, version: Version, there: set[second_opinion.Name]) -> bool:
+    """Whether a later version of the object is there, and the route replaces."""
+    if version.bucket not in replacing(world):
+        return False
+    later = [
+        put for put in world.history if (put.bucket, put.key) == (version.bucket, version.key) and put.number > number
+    ]
+    return any(named(put) in there for put in (*later, *read_by_etag(world, version)))
 
 
 MEMORY = 58 * 86_400
@@ -164,6 +216,8 @@ def _excused(world: World, version: Version) -> bool:
     """Whether the upload may end without its rows: it could not be read, a person gave it up, or it was overwritten or
     deleted where that destroys it."""
     place = (version.bucket, version.key)
+    if version.bucket in removing(world) and deleted_after(world, version):
+        return True
     if (
         place in refused(world)
         or version.number in replaced(world)
@@ -340,6 +394,8 @@ def _compare(world: World, rows: list[tuple[object, ...]], judgement: Judgement)
         _watched_since(world),
         new_again=came_after_memory(world),
         sets_aside=world.sets_aside,
+        replaces=replacing(world),
+        deleted={place: max(numbers) for place, numbers in _deletions(world).items()},
     )
     for what in ("repeated", "torn", "lost", "foreign"):
         mine = sum(broken.startswith(what) for broken in judgement.broken)
@@ -347,6 +403,14 @@ def _compare(world: World, rows: list[tuple[object, ...]], judgement: Judgement)
             judgement.broken.append(
                 f"the two checkers differ: {mine} {what}, the second opinion {getattr(opinion, what) or 'none'}"
             )
+
+
+def _deletions(world: World) -> Mapping[tuple[str, str], list[int]]:
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for each in world.history:
+        if each.how == MARKER and each.bucket in removing(world):
+            found[each.bucket, each.key].append(each.number)
+    return found
 
 
 def _each_batch_once(world: World, judgement: Judgement) -> None:

@@ -45,6 +45,11 @@ A version with an id of its own is not overwritten, and a deletion without a ver
 
 An excuse is for being missing. Rows that are there are whole and once, excused or not.
 
+**One version.** In a bucket where the later version of an object replaces the earlier ones, a put is excused, too, if
+rows of a later put under its key are there under another name, or its own bytes under the name of their ETag: such an
+upload is read as what the key holds. So is one that came before a deletion of its object, if
+deletions count in its bucket.
+
 **Nobody's.** Rows whose name no put has are *foreign*, and nothing else is said of them.
 """
 
@@ -119,10 +124,13 @@ def second_opinion(
     *,
     new_again: Set[Name] = frozenset(),
     sets_aside: bool = False,
+    replaces: Set[str] = frozenset(),
+    deleted: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> Opinion:
     """Judge a table; with `sets_aside`, its rows and those of the table of rejected rows together. `watched`: since
-    when an audit watches each bucket. `new_again`: these came once more after they were forgotten. Raises ValueError
-    for a history that contradicts itself."""
+    when an audit watches each bucket. In the buckets `replaces` a later version replaces the earlier ones. `deleted`:
+    the last deletion of each object, by its number among the puts, where deletions count. `new_again`: these came once
+    more after they were forgotten. Raises ValueError for a history that contradicts itself."""
     _refuse_contradictions(puts, heard)
     of_name: dict[Name, list[ObjectPut]] = {}
     of_key: dict[tuple[str, str], list[ObjectPut]] = {}
@@ -138,6 +146,14 @@ def second_opinion(
 
     def excused(put: ObjectPut) -> bool:
         if put.number in unreadable or (put.bucket, put.key, put.sequencer) in given_up:
+            return True
+        if put.number < deleted.get((put.bucket, put.key), 0):
+            return True
+        if put.bucket in replaces and any(
+            other.name != put.name and other.name in found
+            for other in of_key[put.bucket, put.key]
+            if other.number > put.number or (other.etag == put.etag and not other.has_version)
+        ):
             return True
         if put.has_version:
             return False

@@ -53,7 +53,9 @@ def _wrong(
         if not notice.origin.startswith(FROM_A_LISTING):
             yield from _left_out(notice, each, parts)
         ended, since = each.owned.get("outcome"), each.owned.get("claimed_at", 0) - clocks
-        if notice.origin.startswith("audit-") and ended and all(put.at < since for put in there):
+        # what had vanished and is listed was put again, also before a rebuild made its claim anew
+        judged = notice.origin.startswith("audit-") and ended not in (None, "vanished")
+        if judged and all(put.at < since for put in there):
             yield f"{each.key} is in it, which has ended as {ended} and was not put again"
 
 

@@ -1,6 +1,6 @@
 """The uploads, notices and actors of the model: who takes steps, and on what."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from tidegate.core.notices import Entry, Notice, make_notice
 from tidegate.core.outcomes import ABANDONED, Outcome, Read
 from tidegate.core.publication import Floor, History, NotPublished, Published, Snapshot, Unprovable, down_to, verdict
 from tidegate.core.receipts import Ending, RejectedRows
+from tidegate.core.replacing import HeldRows
 from tidegate.core.routes import Dataset, Route
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
@@ -26,7 +27,7 @@ from tidegate.flows.resend import resend_object
 from tidegate.flows.resume import resume
 from tidegate.flows.seal import seal_if_due
 from tidegate.flows.settle import settle_batch, step_aside_if_due
-from tidegate.flows.sink import Staged
+from tidegate.flows.sink import SeenVersion, Staged, StagedIsGone, TableMoved, require_seen
 from tidegate.flows.watch import watch_places
 from tidegate.flows.wishes import carry_out
 
@@ -53,6 +54,10 @@ def notice(*uploads: Upload, origin: str = "s3", takes_from: str = "") -> Notice
     return make_notice("r", "bucket", origin, [Entry(each, takes_from) for each in uploads])
 
 
+CORRECTED = Upload("bucket", "b", "etag:2", 1, "02")
+MARKED: Cell = ("s3", "marked as deleted")
+"""Whether the object of `CORRECTED` is deleted, whose marker that is then."""
+"""A later version of `b`."""
 A, B, C, B_AGAIN = upload("a"), upload("b"), upload("c"), upload("b", "02")
 OTHER_FIRST = notice(A, B, origin="other")
 FIRST, SECOND, THIRD, FOURTH, AGAIN = notice(A, B), notice(B), notice(B, C), notice(C), notice(B_AGAIN)
@@ -220,12 +225,14 @@ def resuming(name: str, batch_id: str) -> Actor:
 @dataclass
 class ModelSink:
     """`flows.sink.Sink` on one cell: a table whose commit is one step. With `sets_aside` each upload has one row that
-    fits, and one that does not."""
+    fits, and one that does not. With `removes` the later version is the marker of a deletion."""
 
     ports: Ports
     batch: str
     driver: int
     sets_aside: bool = False
+    replaces: bool = False
+    removes: bool = False
     table: str = "the table"
     cell: Cell = TABLE
 
@@ -250,28 +257,59 @@ class ModelSink:
         line, _ = self._read()
         return History("uuid", down_to(floor, line))
 
-    def present(self, uploads: Sequence[Upload], version: int) -> Mapping[tuple[str, str, str], str]:
-        """Nobody deletes rows here, or rolls back."""
+    def rows_of_objects(self, uris: Collection[str], version: int) -> Sequence[HeldRows]:
+        """Nobody but a driver deletes rows here, and nobody rolls back."""
         line, _ = self._read()
-        below = (each for each in line if each.id <= version and each.source)
-        rows = {
-            row: batch
-            for each in below
-            for batch in each.publishes
-            for row in calls(self.ports)("cell", ("staged", str(each.source)))
-        }
-        return {each.identity: rows[each.key] for each in uploads if each.key in rows}
+        found: dict[str, str] = {}
+        for each in reversed(line):
+            for batch in each.publishes if each.id <= version and each.source else ():
+                rows, gone = calls(self.ports)("cell", ("staged", str(each.source)))
+                found = {row: of for row, of in found.items() if row not in gone} | dict.fromkeys(rows, batch)
+        if version > 100:  # what this driver has staged on top
+            rows, gone = calls(self.ports)("cell", ("staged", str(version)))
+            found = {row: of for row, of in found.items() if row not in gone} | dict.fromkeys(rows, self.batch)
+        held = [HeldRows(*version_of_row(row), batch, 1) for row, batch in found.items()]
+        return sorted(each for each in held if each.uri in uris)
+
+    def may_have_gained(self, uris: Collection[str], since: int, now: int) -> bool:
+        before = self.rows_of_objects(uris, since)
+        return any(each not in before for each in self.rows_of_objects(uris, now))
+
+    def stage_removal(self, staged: int, gone: Collection[tuple[str, str]]) -> tuple[int, int | None]:
+        rows, _ = calls(self.ports)("cell", ("staged", str(staged)))
+        names = {row_of_version(*each) for each in gone}
+        self._stage(staged + 100, tuple(row for row in rows if row not in names), tuple(sorted(names - {*rows})))
+        return staged + 100, None
 
     def rolled_back(self) -> tuple[History, frozenset[str]]:
         line, _ = self._read()
         return History("uuid", line), frozenset()
 
-    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
-        rows = tuple(each.upload.key for each in items)
+    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False, at: int | None = None) -> Staged:
+        if self.removes:
+            return self._stage_what_is_not_deleted(items)
+        rows = tuple(row_of(each.upload) for each in items)
         self._stage(self.driver, rows)
         bad = self.stage_rejected(items, "rejected") if self.sets_aside else None
         read = Read(Outcome.COMMITTED, 1, rejected=int(self.sets_aside))
         return Staged(self.driver, len(rows), dict.fromkeys(range(len(rows)), read), bad)
+
+    def _stage_what_is_not_deleted(self, items: Sequence[OwnedUpload]) -> Staged:
+        """As a reader does, which asks S3 (`reading.fetch.deletion`)."""
+        reads: dict[int, Read | None] = {}
+        for at, each in enumerate(items):
+            landed = Read(Outcome.COMMITTED, 1)
+            if each.upload == CORRECTED:
+                landed = Read(Outcome.COMMITTED, deletion=True)
+            elif self.is_deleted():
+                landed = Read(Outcome.SUPERSEDED)
+            reads[at] = landed
+        rows = tuple(row_of(each.upload) for at, each in enumerate(items) if (read := reads[at]) and read.rows)
+        self._stage(self.driver, rows)
+        return Staged(self.driver, len(rows), reads)
+
+    def is_deleted(self) -> bool:
+        return bool(calls(self.ports)("cell", MARKED))
 
     def stage_nothing(self) -> int:
         self._stage(self.driver, ())
@@ -285,28 +323,70 @@ class ModelSink:
         self._stage(number, rows)
         return RejectedRows(table, "uuid", number, len(rows))
 
-    def _stage(self, number: int, rows: tuple[str, ...]) -> None:
-        calls(self.ports)("change", ("staged", str(number)), lambda _: rows)
+    def _stage(self, number: int, rows: tuple[str, ...], gone: tuple[str, ...] = ()) -> None:
+        calls(self.ports)("change", ("staged", str(number)), lambda _: (rows, gone))
 
-    def publish(self, staged: int, floor: Floor, seen: int | None = None) -> Published | Unprovable:
-        rows = calls(self.ports)("cell", ("staged", str(staged)))
+    def publish(self, staged: int, floor: Floor, seen: SeenVersion | None = None) -> Published | Unprovable:
+        rows, gone = calls(self.ports)("cell", ("staged", str(staged)))
         number = self.driver * 10
+
+        def decided(line: Any) -> Published | Unprovable | NotPublished:
+            told = verdict(History("uuid", down_to(floor, line)), self.batch, floor)
+            if isinstance(told, NotPublished):
+                require_seen(seen, down_to(floor, line), self.table)
+            return told
 
         def commit(table: Any) -> Any:
             line, landed = table
-            told = verdict(History("uuid", down_to(floor, line)), self.batch, floor)
+            try:
+                told = decided(line)
+            except (TableMoved, StagedIsGone):
+                return table
             if not isinstance(told, NotPublished):
                 return table
-            return (Snapshot(number, line[0].id, frozenset({self.batch}), staged), *line), (*landed, *rows)
+            published = Snapshot(
+                number, line[0].id, frozenset({self.batch}), staged, adds=bool(rows), removes=bool(gone)
+            )
+            return (published, *line), (*(row for row in landed if row not in gone), *rows)
 
-        before = calls(self.ports)("change", self.cell, commit)
-        told = verdict(History("uuid", down_to(floor, before[0])), self.batch, floor)
+        # the actor is played again with the answer alone: what refused the commit is told by that
+        told = decided(calls(self.ports)("change", self.cell, commit)[0])
         return Published(number, staged) if isinstance(told, NotPublished) else told
 
 
-def driver(name: str, number: int, batch: str, *, fence: bool = False, sets_aside: bool = False) -> Actor:
+def row_of(upload: Upload) -> str:
+    """Each upload has one row: its key, and its version if it is not the first."""
+    return row_of_version(upload.uri, upload.version)
+
+
+def row_of_version(uri: str, version: str) -> str:
+    key = uri.removeprefix("s3://bucket/")
+    return key if version == B.version else f"{key} {version}"
+
+
+def version_of_row(row: str) -> tuple[str, str]:
+    key, _, version = row.partition(" ")
+    return f"s3://bucket/{key}", version or B.version
+
+
+def driver(
+    name: str,
+    number: int,
+    batch: str,
+    *,
+    fence: bool = False,
+    sets_aside: bool = False,
+    replaces: bool = False,
+    removes: bool = False,
+    deletes: bool = False,
+) -> Actor:
+    """With `deletes` its object is deleted first, as its batch tells."""
+
     def attempt(ports: Ports) -> None:
-        made = Attempt(ModelSink(ports, batch, number, sets_aside), ports.work, batch, number)
+        if deletes:
+            calls(ports)("change", MARKED, lambda _: True)
+        sink = ModelSink(ports, batch, number, sets_aside, replaces, removes)
+        made = Attempt(sink, ports.work, batch, number, newest_first=lambda *_: (CORRECTED.version, B.version))
         if fence:
             made.fence()
         else:

@@ -13,10 +13,20 @@ from tidegate.core.items import Has, Is, IsNot, Lacks, Put, Transition, Update, 
 from tidegate.core.manifests import make_part
 from tidegate.core.publication import NotPublished
 from tidegate.core.transitions import batches
-from tidegate.flows import announce, audit, dispatch, publish, rejected, watch
+from tidegate.flows import announce, audit, dispatch, publish, rejected, replacing, watch
 from tidegate.flows.ledger import claiming
+from tidegate.flows.sink import require_seen
 
 Breaking = Callable[[], AbstractContextManager[Any]]
+
+
+def _as_it_comes(uploads: Any, sink: Any, newest_first: Any, seen: Any, work: Any) -> Any:
+    """Each upload is taken for the latest version of its object."""
+    return replacing.look_at_versions(uploads, sink, lambda upload, _: [upload.version], seen, work)
+
+
+def _moved_by_rows_only(seen: Any, line: Any, table: str) -> None:
+    require_seen(seen, [replace(each, publishes=frozenset()) for each in line], table)
 
 
 @dataclass(frozen=True)
@@ -317,6 +327,36 @@ VARIANTS: Sequence[Variant] = (
         "A commit does not check whether the batch is in the table.",
         "drivers",
         _patched(actors, "verdict", lambda *_: NotPublished()),
+    ),
+    Variant(
+        "replaced, whatever came since",
+        "A driver publishes what replaces earlier rows although others have come since it looked for them.",
+        "replaced",
+        _patched(actors, "require_seen", lambda *_: None),
+    ),
+    Variant(
+        "replaced by an earlier version",
+        "Which version of an object is the latest is not asked.",
+        "replaced",
+        _patched(publish, "look_at_versions", _as_it_comes),
+    ),
+    Variant(
+        "deleted, and nobody asked",
+        "A reader does not ask whether the object of an upload was deleted since.",
+        "marked as deleted",
+        _patched(actors.ModelSink, "is_deleted", lambda sink: False),
+    ),
+    Variant(
+        "deleted in between",
+        "A driver publishes although a deletion of its object has landed since it read.",
+        "marked as deleted",
+        _patched(replacing.Replacement, "_empties", lambda *_: False),
+    ),
+    Variant(
+        "deleted, and nothing moved",
+        "A batch that has moved no row is taken for one that had no deletion.",
+        "marked as deleted",
+        _patched(actors, "require_seen", _moved_by_rows_only),
     ),
     Variant(
         "ended without its rejected rows",

@@ -369,3 +369,33 @@ def rejected_with_the_batch(cells: Mapping[Cell, Any]) -> str:
 def decided_with_rejected(cells: Cells, acknowledged: frozenset[str]) -> str:
     """Another attempt ends the batch, after the settings have changed."""
     return decided(cells, acknowledged) or rejected_with_the_batch(cells)
+
+
+def one_version(cells: Mapping[Cell, Any]) -> str:
+    """The table has no two versions of an object beside each other."""
+    landed = cells[TABLE][1]
+    return f"beside each other: {landed}" if len(landed) > 1 else ""
+
+
+def the_latest(cells: Cells, acknowledged: frozenset[str]) -> str:
+    """Each batch has its next attempt. In the end its latest version is there."""
+    if failed := _attempted_again(cells, removes=False):
+        return failed
+    landed = cells[TABLE][1]
+    return one_version(cells) or ("" if landed == (act.row_of(act.CORRECTED),) else f"afterwards {landed} is there")
+
+
+def nothing_is_left(cells: Cells, acknowledged: frozenset[str]) -> str:
+    """Each batch has its next attempt. In the end the object that was deleted has no rows."""
+    landed = () if (failed := _attempted_again(cells, removes=True)) else cells[TABLE][1]
+    return failed or (f"afterwards {landed} is there" if landed else "")
+
+
+def _attempted_again(cells: Cells, *, removes: bool) -> str:
+    for number, batch in enumerate((BATCH, LATER)):
+        deletes = removes and batch == LATER
+        try:
+            run(cells, act.driver("fresh", 7 + number, batch, replaces=True, removes=removes, deletes=deletes))
+        except TidegateError as error:
+            return f"the next attempt at {batch}, without faults, failed: {error}"
+    return ""

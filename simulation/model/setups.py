@@ -36,6 +36,11 @@ REPEATED = (act.settling("x", BATCH), act.settling("y", BATCH), act.delivery("e"
 SENT_TWICE = (act.delivery_of_sent("t"), act.delivery_of_sent("u", 1))
 DRIVERS = (act.driver("d", 1, BATCH), act.driver("e", 2, BATCH))
 SETTING_ASIDE = (act.driver("d", 1, BATCH, sets_aside=True), act.driver("e", 2, BATCH, sets_aside=True))
+REMOVING = (
+    act.driver("d", 1, BATCH, replaces=True, removes=True),
+    act.driver("e", 2, LATER, replaces=True, removes=True, deletes=True),
+)
+REPLACING = (act.driver("d", 1, BATCH, replaces=True), act.driver("e", 2, LATER, replaces=True))
 FENCE = act.driver("f", 3, BATCH, fence=True)
 
 # ---- set-ups
@@ -254,6 +259,21 @@ SETUPS = (
     ),
     Setup(
         "drivers", "two drivers of a batch meet at the table", DRIVERS, states.with_table, ends_well=promises.decided
+    ),
+    Setup(
+        "replaced",
+        "drivers of two batches, with two versions of an object, meet at the table",
+        REPLACING,
+        states.corrected,
+        safe=promises.one_version,
+        ends_well=promises.the_latest,
+    ),
+    Setup(
+        "marked as deleted",
+        "an object is deleted, and the drivers of its batch and of the deletion's meet at the table",
+        REMOVING,
+        states.corrected,
+        ends_well=promises.nothing_is_left,
     ),
     Setup(
         "rejected",

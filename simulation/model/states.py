@@ -21,7 +21,7 @@ from simulation.model.actors import (
 from simulation.model.explore import Actor, Cell, Cells, run
 from tidegate.core.audit import first_run
 from tidegate.core.batches import Wish
-from tidegate.core.manifests import batch_folder, decode_sealed
+from tidegate.core.manifests import Sealed, batch_folder, decode_sealed, make_part
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.receipts import Ending, Outcomes, Receipt
@@ -133,3 +133,14 @@ claimed_and_watched = after(claimed, BEGINNING)
 joined = after(dict, act.delivery("x", SECOND))
 """A notice has joined a batch."""
 joined_with_table = with_tables(joined, TABLE)
+
+
+def _corrected(cells: Cells) -> Mapping[Cell, Any]:
+    part = make_part(act.notice(act.CORRECTED).id, "bucket", [act.CORRECTED])
+    folder = batch_folder(LATER)
+    sealed = Sealed(LATER, "r", (part.name,), part.objects, part.size)
+    return {("object", folder + part.name): part.body, ("object", folder + "sealed.json"): sealed.encode()}
+
+
+corrected = with_cells(with_table, _corrected)
+"""The jobs of two batches have not begun, one with `b`, and one with a later version of it."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simulation.world.diary import Answers
-from simulation.world.table import Metadata
+from simulation.world.table import Metadata, rows_with_batches
 from simulation.world.world import World
 from tidegate import wiring
 from tidegate.core.batches import oldest_remembered
@@ -27,7 +27,6 @@ from tidegate.flows.reconcile import reconcile
 from tidegate.flows.status import everything
 from tidegate.flows.trace import trace
 from tidegate.flows.waiting_letters import LettersWaiting
-from tidegate.sinks.iceberg.marks import BATCH
 
 OUTCOMES = ("committed", "quarantined", "superseded", "vanished", "present")
 A_PAGE = 2
@@ -121,15 +120,7 @@ class _ModelLineage:
 
 def landed(world: World, metadata: Metadata | None) -> Iterator[Landed]:
     counted: Counter[tuple[str, str, str, str]] = Counter()
-    marks: dict[tuple[Any, ...], str] = {}
-    held = {name for _, name in metadata.held()} if metadata else set()
-    for stored in metadata.line() if metadata else ():
-        batch = stored.snapshot.summary.get(BATCH)
-        for name in stored.files:
-            for row in world.catalog.files[name]:
-                # what others have moved to another file keeps the batch of the row
-                marks[row[:3]] = of = batch or marks.get(row[:3], "")
-                if name in held:
-                    bucket, _, key = str(row[0]).removeprefix("s3://").partition("/")
-                    counted[bucket, key, row[1], of] += 1
+    for row, batch in rows_with_batches(metadata, world.catalog.files) if metadata else ():
+        bucket, _, key = str(row[0]).removeprefix("s3://").partition("/")
+        counted[bucket, key, row[1], batch or ""] += 1
     return (Landed(*place, rows) for place, rows in sorted(counted.items()))

@@ -19,6 +19,6 @@ def handler(event: dict[str, Any], context: object) -> None:
             "Key": {"pk": {"S": f"rows#{batch['table']}"}, "sk": {"S": "total"}},
             "UpdateExpression": "ADD #rows :rows",
             "ExpressionAttributeNames": {"#rows": "rows"},
-            "ExpressionAttributeValues": {":rows": {"N": str(batch["rows"])}},
+            "ExpressionAttributeValues": {":rows": {"N": str(batch["rows"] - batch["replaced_rows"])}},
         }
         inbox.once(batch["id"], [{"Update": add}])

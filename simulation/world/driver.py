@@ -26,6 +26,7 @@ from tidegate.core.audit import AuditCounts, Listed
 from tidegate.core.lineage import CompleteLineage, Landed, checked_prefix, encode_history, encode_landed, history_name
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.publication import History
+from tidegate.core.replacing import in_order, is_marker, listed_version
 from tidegate.core.routes import REJECTED, is_file_under
 from tidegate.core.screening import CompleteScreening, ScreeningRequest, SuspectsPart, encode_suspects
 from tidegate.core.uploads import Upload, version_of
@@ -121,7 +122,9 @@ class SimulatedSink(sink.IcebergSink):
         full = of_rejected if name.endswith(REJECTED) else with_lineage(self.dataset.schema)
         return ModelTable(CATALOG.of(HERE.network), HERE.network, name, lambda: _struct(full))
 
-    def _stage_rows(self, reader: Reader, tasks: Sequence[sink.Task], branch: str) -> tuple[int, int, Any]:
+    def _stage_rows(
+        self, reader: Reader, tasks: Sequence[sink.Task], branch: str, at: int | None
+    ) -> tuple[int, int, Any]:
         """The tasks write data files, the driver adds them to the table that it has loaded before."""
         loaded, told = self.iceberg.loaded(), self._told()
         try:
@@ -136,7 +139,7 @@ class SimulatedSink(sink.IcebergSink):
             HERE.network.readers_died += 1
             raise ReaderDied("SparkException: Python worker exited unexpectedly (crashed)") from None
         rows = Rows(("id", *LINEAGE.names), tuple(read))
-        return (*self.iceberg.stage_files(loaded, rows, branch, self.marks), told)
+        return (*self.iceberg.stage_files(loaded, rows, branch, self.marks, at), told)
 
     def _rejected_rows(self, reader: Reader, items: Sequence[OwnedUpload]) -> Any:
         read = [
@@ -154,26 +157,33 @@ class _Store:
         self._bucket = bucket
 
     def get(self, key: str, options: dict[str, str]) -> Any:
+        answer = self._answer("GetObject", key, options)
+        return SimpleNamespace(meta={"size": answer["ContentLength"]}, bytes=answer["Body"].read)
+
+    def head(self, key: str) -> dict[str, Any]:
+        return {"version": self._answer("HeadObject", key, {}).get("VersionId")}
+
+    def _answer(self, operation: str, key: str, options: dict[str, str]) -> Any:
         assert HERE.network is not None
         asked = {"Bucket": self._bucket, "Key": key}
         asked |= {_STORE_OPTIONS[name]: value for name, value in options.items()}
 
         def fetched() -> dict[str, Any] | Refusal:
             try:
-                return HERE.network.answered("s3", "GetObject", asked)
+                return HERE.network.answered("s3", operation, asked)
             except Refusal as refusal:
                 return refusal
 
         def broken() -> Exception:
             return GenericError("error sending request")
 
-        answer = HERE.network.call("s3.GetObject upload", fetched, lost=broken, failed=broken)
+        answer = HERE.network.call(f"s3.{operation} upload", fetched, lost=broken, failed=broken)
         if isinstance(answer, Refusal):
             kind = {404: NotFoundError, 412: PreconditionError, 403: PermissionDeniedError}.get(
                 answer.status, GenericError
             )
             raise kind(f"<Error><Code>{answer.code}</Code><Message>{answer.message}</Message></Error>")
-        return SimpleNamespace(meta={"size": answer["ContentLength"]}, bytes=answer["Body"].read)
+        return answer
 
 
 _STORE_OPTIONS = {"version": "VersionId", "if_match": "IfMatch"}
@@ -242,17 +252,19 @@ def _screen(spark: Any, request: ScreeningRequest, folder: str, work_bucket: str
     client = wiring._client("s3")
     where = {"Bucket": request.bucket, "Prefix": request.prefix, "ExpectedBucketOwner": account}
     answer = client.list_object_versions(**where)
-    rows = list(answer.get("Versions", ()))
+    rows = list(in_order(answer))
     while answer["IsTruncated"]:
         markers = {"KeyMarker": answer["NextKeyMarker"], "VersionIdMarker": answer["NextVersionIdMarker"]}
         answer = client.list_object_versions(**where, **markers)
-        rows += answer.get("Versions", ())
+        rows += in_order(answer)
     until = min(request.window.until, wiring.clock() - INVENTORY_LAG)
     wiring.paced(1)(BETWEEN)
     listed = [
-        Listed(Upload(request.bucket, row["Key"], version, row["Size"]), int(row["LastModified"].timestamp()))
+        Listed(Upload(request.bucket, row["Key"], version, row.get("Size", 0)), int(row["LastModified"].timestamp()))
         for row in rows
-        for version in dict.fromkeys((version_of(row["VersionId"], row["ETag"]), version_of(None, row["ETag"])))
+        if request.removes or not is_marker(row)
+        for version in dict.fromkeys((listed_version(row), version_of(None, row.get("ETag"))))
+        if version
     ]
     work, driver = S3Work(client, work_bucket, account), uuid.uuid4().hex
     counts, parts = AuditCounts(), []

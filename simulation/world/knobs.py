@@ -87,6 +87,11 @@ class Knobs:
     inserted: bool = False
     """A notice's claims are inserted together, however few; else from five on."""
 
+    replaces: bool = False
+    """Setting of the first route: a later version of an object replaces the earlier ones."""
+    removes: bool = False
+    """Setting of the first route, if it replaces: an object that is deleted has no rows."""
+
     # ---- who else acts
     foreign: int = 0
     """Times that others append, compact, expire, change the schema, or roll back."""

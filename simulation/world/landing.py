@@ -9,7 +9,7 @@ from urllib.parse import quote_plus
 
 from simulation.world.kernel import Kernel
 from simulation.world.network import Network
-from simulation.world.s3 import S3, Version
+from simulation.world.s3 import MARKER, S3, Version
 
 STRANGE: dict[str, dict[str, Any]] = {
     "unreadable": {"eventSource": "aws:s3", "eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": "landing"}}},
@@ -116,16 +116,15 @@ def notification(version: Version) -> dict[str, Any]:
     """S3's notification of a put."""
     described = {
         "key": quote_plus(version.key),
-        "size": len(version.body),
-        "eTag": version.etag,
         "sequencer": version.sequencer,
         **({"versionId": version.version_id} if version.version_id else {}),
+        **({"size": len(version.body), "eTag": version.etag} if version.how != MARKER else {}),
     }
     record = {
         "eventVersion": "2.1",
         "eventSource": "aws:s3",
         "eventTime": datetime.datetime.fromtimestamp(version.at, datetime.UTC).isoformat(),
-        "eventName": f"ObjectCreated:{version.how}",
+        "eventName": f"ObjectRemoved:{MARKER}" if version.how == MARKER else f"ObjectCreated:{version.how}",
         "s3": {"bucket": {"name": version.bucket}, "object": described},
     }
     return {"Records": [record]}

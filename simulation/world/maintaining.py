@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from simulation.world import foreign
 from simulation.world.seen import MAINTAINED
-from simulation.world.table import Metadata
+from simulation.world.table import Metadata, base_of
 from simulation.world.world import World
 from tidegate import wiring
 from tidegate.core.maintenance import AgedSnapshot, MaintainLimits, Retention, retention
@@ -33,7 +33,7 @@ def maintain_all(world: World) -> None:
     for table in tables:
         if table not in world.catalog.tables:
             continue
-        if world.catalog.deleted & {name for _, name in world.catalog.tables[table].held()}:
+        if world.catalog.deleted & {base_of(name) for _, name in world.catalog.tables[table].held()}:
             return  # the procedure fails
         world.catalog.tables[table] = foreign.compact(world, world.catalog.tables[table])
         world.kernel.sleep(1.0)
@@ -78,4 +78,4 @@ def _named(world: World) -> Iterator[str]:
     """Every file that a snapshot of any table names."""
     for metadata in world.catalog.tables.values():
         for end in metadata.snapshots:
-            yield from (name for _, name in replace(metadata, head=end).held())
+            yield from (base_of(name) for _, name in replace(metadata, head=end).held())

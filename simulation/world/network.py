@@ -291,7 +291,7 @@ def _denied(kind: Kind) -> Refusal:
 def _client_error(operation: str, refusal: Refusal) -> ClientError:
     answered: Any = {
         "Error": {"Code": refusal.code, "Message": refusal.message},
-        "ResponseMetadata": {"HTTPStatusCode": refusal.status},
+        "ResponseMetadata": {"HTTPStatusCode": refusal.status, "HTTPHeaders": refusal.more.get("headers", {})},
         **refusal.more,
     }
     return ClientError(answered, operation)

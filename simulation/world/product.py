@@ -163,7 +163,8 @@ def installed(config: str, folder: Path) -> Iterator[None]:
         stack.enter_context(patch.object(wiring, "this_deployment", this_deployment))
         stack.enter_context(patch("tidegate.stores.dynamodb.ThreadPoolExecutor", _Loop))
         stack.enter_context(patch("tidegate.reading.reader.ThreadPoolExecutor", _Loop))
-        stack.enter_context(patch("tidegate.flows.publish.ThreadPoolExecutor", _Loop))
+        stack.enter_context(patch("tidegate.flows.manifest.ThreadPoolExecutor", _Loop))
+        stack.enter_context(patch("tidegate.flows.replacing.ThreadPoolExecutor", _Loop))
         stack.enter_context(patch.object(ulid, "default_generator", ulid.default_generator))
         # caches of its own: within another `installed`, whose clients are answered by other patches, too
         for name in ("_client", "_ledger", "_hand_off_records"):

@@ -138,9 +138,11 @@ def _listing(operation: str, answered: dict[str, Any]) -> str:
     for name in ("NextContinuationToken", "NextKeyMarker", "NextVersionIdMarker"):
         if token := answered.get(name):
             pieces.append(f"<{name}>{escape(token)}</{name}>")
-    for found in answered.get("Versions" if versions else "Contents", ()):
+    listed = [(each_is, each) for each in answered.get("Versions" if versions else "Contents", ())]
+    listed += [("DeleteMarker", each) for each in answered.get("DeleteMarkers", ())]
+    for tag, found in listed:
         fields = "".join(f"<{name}>{escape(_text(value))}</{name}>" for name, value in found.items())
-        pieces.append(f"<{each_is}>{fields}</{each_is}>")
+        pieces.append(f"<{tag}>{fields}</{tag}>")
     for found in answered.get("CommonPrefixes", ()):
         pieces.append(f"<CommonPrefixes><Prefix>{escape(found['Prefix'])}</Prefix></CommonPrefixes>")
     return f"<{root}>{''.join(pieces)}</{root}>"

@@ -17,6 +17,10 @@ SUSPENDED = "null"
 """The version id of each put into a bucket with suspended versioning. The next put of the key replaces it."""
 
 
+MARKER = "DeleteMarkerCreated"
+"""How a version came that is the marker of a deletion."""
+
+
 @dataclass(frozen=True)
 class Version:
     """One version of one object, as it was put. `number` counts the puts of the world."""
@@ -68,6 +72,8 @@ class S3:
         self.sequencer_of: Callable[[int], str] = lambda number: f"{number:016X}"
         self.page = 1_000
         """The number of keys in a page of a listing."""
+        self.marks: Callable[[], bool] = lambda: False
+        """Whether a deletion in a bucket with versions is a version that is told of. Else nobody hears of it."""
         self.conflicts: Callable[[], bool] = lambda: False
         """Whether a conditional put conflicts with another one. It is refused, and the answer does not tell which one
         succeeds."""
@@ -103,8 +109,15 @@ class S3:
 
     def delete(self, bucket: str, key: str) -> None:
         """In a versioned bucket the versions stay: a marker hides them. Only the version `null` is deleted."""
-        self.buckets[bucket].current.pop(key, None)
-        self.buckets[bucket].versions.pop((key, SUSPENDED), None)
+        place = self.buckets[bucket]
+        place.current.pop(key, None)
+        place.versions.pop((key, SUSPENDED), None)
+        if self.marks() and place.versioned and not place.suspended:
+            number = next(self._numbers)
+            told = self.sequencer_of(number)
+            marker = Version(number, bucket, key, f"v{number:04}", "", b"", self.kernel.now, MARKER, told)
+            place.versions[key, marker.version_id] = marker
+            self.on_put(marker)
 
     # ---- what the SDK asks
 
@@ -121,6 +134,8 @@ class S3:
             return self._get(bucket, request["Key"], request.get("VersionId", ""), request.get("IfMatch", ""))
         if operation == "PutObject":
             return self._put(name, request["Key"], request["Body"], request.get("IfNoneMatch", ""))
+        if operation == "HeadObject":
+            return self._head(bucket, request["Key"], request.get("VersionId", ""))
         if operation == "HeadBucket":
             return {}
         if operation == "ListObjectVersions":
@@ -132,6 +147,8 @@ class S3:
         found = bucket.versions.get((key, version_id)) if version_id else bucket.current.get(key)
         if found is None:
             raise Refusal(404, "NoSuchVersion" if version_id else "NoSuchKey", f"{key} is not there")
+        if found.how == MARKER:
+            raise Refusal(405, "MethodNotAllowed", f"{key} was deleted")
         if if_match and if_match.strip('"') != found.etag:
             raise Refusal(412, "PreconditionFailed", "At least one of the preconditions you specified did not hold")
         version = {"VersionId": found.version_id} if found.version_id else {}
@@ -141,6 +158,12 @@ class S3:
             "ETag": f'"{found.etag}"',
             **version,
         }
+
+    def _head(self, bucket: Bucket, key: str, version_id: str) -> dict[str, Any]:
+        found = bucket.versions.get((key, version_id)) if version_id else bucket.current.get(key)
+        if found is None or found.how == MARKER:
+            raise Refusal(405 if found else 404, "", headers={"x-amz-delete-marker": "true"} if found else {})
+        return {"VersionId": found.version_id} if found.version_id else {}
 
     def _put(self, name: str, key: str, body: bytes, if_none_match: str) -> dict[str, Any]:
         if if_none_match == "*":
@@ -178,8 +201,7 @@ class S3:
         return {"Contents": contents, "CommonPrefixes": folders, "IsTruncated": bool(more), **more}
 
     def _list_versions(self, bucket: Bucket, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The keys in order, of each the newest version first. What was put without a version has the id `null`. Delete
-        markers are not listed: they would only take places of a page."""
+        """The keys in order, of each the newest version first. What was put without a version has the id `null`."""
         prefix, most = request.get("Prefix", ""), request.get("MaxKeys", self.page)
         after, after_version = request.get("KeyMarker", ""), request.get("VersionIdMarker", "")
         there = {*bucket.versions.values(), *bucket.current.values()}
@@ -189,20 +211,21 @@ class S3:
         before = (marked[0] if marked else math.inf) if after_version else -math.inf
         left = [each for key, _, each in found if key > after or (key == after and each.number < before)]
         page = left[:most]
-        answered: dict[str, Any] = {
-            "Versions": [
-                {
-                    "Key": each.key,
-                    "VersionId": _listed_id(each),
-                    "ETag": f'"{each.etag}"',
-                    "IsLatest": bucket.current.get(each.key) is each,
-                    "Size": len(each.body),
-                    "LastModified": datetime.datetime.fromtimestamp(int(each.at), datetime.UTC),
-                }
-                for each in page
-            ],
-            "IsTruncated": len(page) < len(left),
-        }
+        latest = {each.key: each.number for _, _, each in reversed(found)}
+        answered: dict[str, Any] = {"Versions": [], "DeleteMarkers": [], "IsTruncated": len(page) < len(left)}
+        for each in page:
+            is_marker = each.how == MARKER
+            # what was deleted, and left no marker, has no current version
+            is_latest = latest[each.key] == each.number if is_marker else bucket.current.get(each.key) is each
+            told = {
+                "Key": each.key,
+                "VersionId": _listed_id(each),
+                "IsLatest": is_latest,
+                "LastModified": datetime.datetime.fromtimestamp(int(each.at), datetime.UTC),
+            }
+            if not is_marker:
+                told |= {"ETag": f'"{each.etag}"', "Size": len(each.body)}
+            answered["DeleteMarkers" if is_marker else "Versions"].append(told)
         if answered["IsTruncated"]:
             answered |= {"NextKeyMarker": page[-1].key, "NextVersionIdMarker": _listed_id(page[-1])}
         return answered

@@ -17,8 +17,17 @@ from pyspark.errors import PySparkException
 from simulation.world.network import Network
 from simulation.world.seen import REBASED, REFUSED_BY_CONDITION
 from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, down_to, verdict
-from tidegate.flows.sink import StagedIsGone, require_seen
-from tidegate.sinks.iceberg.marks import BATCH, PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
+from tidegate.core.replacing import HeldRows
+from tidegate.flows.sink import SeenVersion, StagedIsGone, require_seen
+from tidegate.sinks.iceberg.marks import (
+    ADDED,
+    BATCH,
+    ON_TOP_OF,
+    PUBLISHED_WAP_ID,
+    REMOVED,
+    SOURCE_SNAPSHOT_ID,
+    IcebergSnapshot,
+)
 from tidegate.sinks.iceberg.table import BEGUN, BRANCH_TRIES
 
 Row = tuple[Any, ...]
@@ -55,6 +64,8 @@ class Stored:
     files: tuple[str, ...]
     removed: frozenset[str] = frozenset()
     """Files of earlier snapshots that are not part of the table from this one on."""
+    masked: Mapping[str, str] = field(default_factory=dict)
+    """Files of earlier snapshots that have lost rows: what holds those that are left (`base_of`)."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +101,8 @@ class Metadata:
         """(snapshot that added it, file) for all that main holds, oldest first; what was added twice is there twice."""
         held: list[tuple[int, str]] = []
         for stored in self.line():
-            if stored.removed:
-                held = [(at, name) for at, name in held if name not in stored.removed]
+            if stored.removed or stored.masked:
+                held = [(at, stored.masked.get(name, name)) for at, name in held if name not in stored.removed]
             held += [(stored.snapshot.id, name) for name in stored.files]
         return held
 
@@ -104,17 +115,19 @@ class Metadata:
 
     def appended(self, number: int, files: tuple[str, ...] = ()) -> "Metadata":
         """`INSERT INTO`: an append of these files, or of none."""
-        return self.followed_by(Stored(IcebergSnapshot(number, self.head, {"foreign": "append"}), files))
+        return self.followed_by(Stored(IcebergSnapshot(number, self.head, _summary("append", files)), files))
 
     def rewritten(self, number: int, removed: frozenset[str], files: tuple[str, ...]) -> "Metadata":
         """`rewrite_data_files`: `files` hold the rows of those removed."""
         if not removed:
             return self
-        return self.followed_by(Stored(IcebergSnapshot(number, self.head, {"foreign": "replace"}), files, removed))
+        summary = _summary("replace", files, removed)
+        return self.followed_by(Stored(IcebergSnapshot(number, self.head, summary), files, removed))
 
     def overwritten(self, number: int, removed: frozenset[str], files: tuple[str, ...] = ()) -> "Metadata":
         """`DELETE FROM`, `INSERT OVERWRITE`: `files` hold what is left of those removed, and what is new."""
-        return self.followed_by(Stored(IcebergSnapshot(number, self.head, {"foreign": "overwrite"}), files, removed))
+        summary = _summary("overwrite", files, removed)
+        return self.followed_by(Stored(IcebergSnapshot(number, self.head, summary), files, removed))
 
     def replaced(self, number: int, files: tuple[str, ...]) -> "Metadata":
         """`CREATE OR REPLACE TABLE ... AS SELECT`: main begins anew; uuid, branches and old snapshots stay."""
@@ -158,7 +171,7 @@ class Metadata:
             return self.moved(staged)
         if any(str(staged) in (str(each.id), each.summary.get(SOURCE_SNAPSHOT_ID)) for each in self.ancestors()):
             raise ValueError(f"cannot pick {staged}: an ancestor, or picked before")
-        summary = {"foreign": "append", SOURCE_SNAPSHOT_ID: str(staged)}
+        summary = {**_summary("append", picked.files), SOURCE_SNAPSHOT_ID: str(staged)}
         return self.followed_by(Stored(IcebergSnapshot(number, self.head, summary), picked.files))
 
     def expired(self, older_than: int | None = None) -> "Metadata":
@@ -224,7 +237,7 @@ class ModelCatalog:
         """(snapshot, row) for all that `main` holds, oldest first. Raises KeyError for a file that is gone."""
         metadata = self.tables.get(table)
         held = metadata.held() if metadata else []
-        if gone := [name for _, name in held if name in self.deleted]:
+        if gone := [name for _, name in held if base_of(name) in self.deleted]:
             raise KeyError(gone[0])
         return [(at, row) for at, name in held for row in self.files[name]]
 
@@ -252,7 +265,7 @@ class ModelTable:
 
     # ---- the interface that the driver knows
 
-    def create_if_absent(self, columns: str, partition_by: Any) -> None:
+    def create_if_absent(self, columns: str, partition_by: Any, *, replaces: bool = False) -> None:
         def create() -> None:
             if self.name not in self.catalog.tables:
                 # its first snapshot comes along: what happens between the two is for tests with a real table
@@ -269,6 +282,9 @@ class ModelTable:
     @property
     def schema(self) -> Any:
         return self._schema()
+
+    def let_rows_go(self) -> str:
+        return ""
 
     @property
     def partition_by(self) -> tuple[str, ...]:
@@ -293,9 +309,15 @@ class ModelTable:
     def rows_of(self, batch_id: str, position: Floor) -> int:
         return rows_of_batch(replace(self._load(), head=position.head), self.catalog.files, batch_id)
 
-    def sources(self, uris: Collection[str], snapshot: int) -> dict[tuple[str, str], str]:
+    def rows_of_objects(self, uris: Collection[str], snapshot: int) -> list[HeldRows]:
         rows = rows_with_batches(replace(self._load(), head=snapshot), self.catalog.files)
-        return {(row[0], row[1]): batch or "" for row, batch in rows if row[0] in uris}
+        found = Counter((row[0], row[1], batch or "") for row, batch in rows if row[0] in uris)
+        return [HeldRows(*place, count) for place, count in found.items()]
+
+    def may_have_gained(self, uris: Collection[str], since: int, now: int) -> bool:
+        """As exactly as the files' own bounds can say it."""
+        before, after = (self.rows_of_objects(uris, each) for each in (since, now))
+        return any(each not in before for each in after)
 
     def rolled_back(self) -> tuple[History, frozenset[str]]:
         metadata = self._load()
@@ -319,21 +341,53 @@ class ModelTable:
         return self._load()
 
     def stage_files(
-        self, loaded: Metadata | None, rows: Rows, branch: str, properties: Mapping[str, str]
+        self,
+        loaded: Metadata | None,
+        rows: Rows,
+        branch: str,
+        properties: Mapping[str, str],
+        at: int | None = None,
     ) -> tuple[int, int]:
         """As `stage`. The commit of the rows is refused if the table is not the one that was loaded."""
         number = next(self.catalog.ids)
         name = f"file-{number}"
         self.catalog.files[name] = rows.rows
         self.catalog.written_at[name] = self.network.kernel.now
-        summary = {**properties, "added-records": str(len(rows.rows))}
-        self._stage(branch, number, summary, (name,), loaded.uuid if loaded else "")
+        summary = {**properties, "added-records": str(len(rows.rows)), ADDED[0]: str(int(bool(rows.rows)))}
+        self._stage(branch, number, summary, (name,), loaded.uuid if loaded else "", at)
         return number, len(rows.rows)
 
     def stage_nothing(self, branch: str, properties: Mapping[str, str]) -> int:
         number = next(self.catalog.ids)
         self._stage(branch, number, {**properties, "added-records": "0"}, ())
         return number
+
+    def stage_removal(
+        self, staged: int, gone: Collection[tuple[str, str]], properties: Mapping[str, str]
+    ) -> tuple[int, int | None]:
+        number = next(self.catalog.ids)
+        metadata = self._load()
+        masked: dict[str, str] = {}
+        lost = 0
+        for _, name in replace(metadata, head=staged).held():
+            rows = self.catalog.files[name]
+            left = [row for row in rows if row[:2] not in gone]
+            if len(left) < len(rows):
+                lost += len(rows) - len(left)
+                masked[name] = f"{base_of(name)}~{number}-{len(masked)}"
+                self.catalog.files[masked[name]] = tuple(left)
+        if not masked:
+            return staged, 0
+        branch = next(name for name, at in metadata.branches.items() if at == staged)
+        summary = {**properties, ON_TOP_OF: str(staged), "added-delete-files": str(len(masked))}
+
+        def removed(base: Metadata) -> Metadata:
+            stored = Stored(IcebergSnapshot(number, staged, summary), (), masked=masked)
+            after = replace(base, version=base.version + 1, snapshots={**base.snapshots, number: stored})
+            return replace(after, branches={**base.branches, branch: number})
+
+        self._commit(removed, metadata.uuid)
+        return number, lost
 
     def drop_branches(self, prefix: str) -> None:
         def dropped(base: Metadata) -> Metadata:
@@ -344,14 +398,18 @@ class ModelTable:
             self._commit(dropped, once=lambda: True)
 
     def publish(
-        self, staged: int, batch_id: str, floor: Floor, properties: Mapping[str, str], seen: int | None = None
+        self, staged: int, batch_id: str, floor: Floor, properties: Mapping[str, str], seen: SeenVersion | None = None
     ) -> Published | Unprovable:
         number = next(self.catalog.ids)
         loaded = self._load()
         if staged not in loaded.snapshots:
             raise StagedIsGone(f"snapshot {staged} of batch {batch_id} is not in table {self.name}")
-        files = loaded.snapshots[staged].files
+        files, masked = _of_driver(loaded, staged)
         summary = {**properties, PUBLISHED_WAP_ID: batch_id, SOURCE_SNAPSHOT_ID: str(staged)}
+        summary |= {
+            ADDED[0]: str(sum(bool(self.catalog.files[name]) for name in files)),
+            "added-delete-files": str(len(masked)),
+        }
 
         def appended(base: Metadata) -> Metadata:
             line = down_to(floor, (each.plain for each in base.ancestors()))
@@ -359,7 +417,8 @@ class ModelTable:
             if not isinstance(told, NotPublished):
                 raise CommitRefused(told)
             require_seen(seen, line, self.name)
-            return base.followed_by(Stored(IcebergSnapshot(number, base.head, summary), files))
+            both = self._with_what_others_have_marked(base, masked)
+            return base.followed_by(Stored(IcebergSnapshot(number, base.head, summary), files, masked=both))
 
         try:
             self._commit(appended, loaded.uuid)
@@ -368,15 +427,39 @@ class ModelTable:
             return refused.verdict
         return Published(number, staged)
 
+    def _with_what_others_have_marked(self, base: Metadata, masked: Mapping[str, str]) -> Mapping[str, str]:
+        """Position deletes add up: a file has lost the rows that these name, and those that others have named since."""
+        now = {base_of(name): name for _, name in base.held()} if masked else {}
+        both: dict[str, str] = {}
+        for name, left in masked.items():
+            current, files = now[base_of(name)], self.catalog.files
+            if current != name:
+                lost = set(files[name]) - set(files[left])
+                left = f"{left}~{base.version}"
+                files[left] = tuple(row for row in files[current] if row not in lost)
+            both[current] = left
+        return both
+
     # ---- how Iceberg does it
 
-    def _stage(self, branch: str, number: int, summary: dict[str, str], files: tuple[str, ...], uuid: str = "") -> None:
+    def _stage(
+        self,
+        branch: str,
+        number: int,
+        summary: dict[str, str],
+        files: tuple[str, ...],
+        uuid: str = "",
+        at: int | None = None,
+    ) -> None:
         first: int | None = None
 
         def created(base: Metadata) -> Metadata:
             nonlocal first
+            if at is not None and at not in base.snapshots:
+                raise CommitFailed(f"snapshot {at} of table {self.name} is gone")
             if first is None and base.head is not None:
-                return replace(base, version=base.version + 1, branches={**base.branches, branch: base.head})
+                begins = base.head if at is None else at
+                return replace(base, version=base.version + 1, branches={**base.branches, branch: begins})
             # a branch of an empty table begins with an empty append of its own, which is tried again like others
             first = first or next(self.catalog.ids)
             begun = {**base.snapshots, first: Stored(IcebergSnapshot(first, base.head, {}), ())}
@@ -441,6 +524,31 @@ class ModelTable:
     def _ask(self, what: str, question: Callable[[], Any]) -> Any:
         error = NoAnswer(f"table {self.name}: the catalog does not answer")
         return self.network.call(f"iceberg.{what}", question, lost=lambda: error, failed=lambda: error)
+
+
+def _summary(kind: str, files: Collection[str] = (), removed: Collection[str] = ()) -> dict[str, str]:
+    """Of a snapshot that others committed."""
+    return {"foreign": kind, ADDED[0]: str(len(files)), REMOVED[0]: str(len(removed))}
+
+
+def _of_driver(table: Metadata, staged: int) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """The files that a driver has staged, one snapshot on the other, and those of others that have lost rows by it."""
+    line = [table.snapshots[staged]]
+    if under := line[0].snapshot.summary.get(ON_TOP_OF):
+        if int(under) not in table.snapshots:
+            raise StagedIsGone(f"snapshot {under} is gone")
+        line.append(table.snapshots[int(under)])
+    files: list[str] = []
+    masked: dict[str, str] = {}
+    for stored in reversed(line):
+        masked |= {name: left for name, left in stored.masked.items() if name not in files}
+        files = [*(stored.masked.get(name, name) for name in files), *stored.files]
+    return tuple(files), masked
+
+
+def base_of(name: str) -> str:
+    """The file that holds these rows, of which it has perhaps lost some."""
+    return name.partition("~")[0]
 
 
 def rows_of_batch(table: Metadata, files: Mapping[str, Sequence[Row]], batch: str) -> int:

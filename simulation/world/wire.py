@@ -60,7 +60,8 @@ def refusal_answer(protocol: str, refusal: Refusal) -> HttpAnswer:
         text = f"<Error>{inner}</Error>"
         if protocol == "sns":
             text = f"<ErrorResponse><Error><Type>Sender</Type>{inner}</Error><RequestId>r</RequestId></ErrorResponse>"
-        return HttpAnswer(refusal.status, text.encode(), {"Content-Type": "text/xml"})
+        headers = {"Content-Type": "text/xml", **refusal.more.get("headers", {})}
+        return HttpAnswer(refusal.status, text.encode(), headers)
     body = {"__type": f"com.amazonaws#{refusal.code}", "message": refusal.message, **refusal.more}
     headers = {"Content-Type": "application/x-amz-json-1.0", "x-amzn-ErrorType": refusal.code}
     return HttpAnswer(refusal.status, json.dumps(body).encode(), headers)

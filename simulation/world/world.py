@@ -85,6 +85,7 @@ class World(Observed):
         self.eventbridge = SimulatedBus(kernel, self.events, self._deliver_event)
         self.eventbridge.on_sent = self._event_sent
         self.s3.on_written = self._written
+        self.s3.marks = lambda: self.knobs.replaces and self.knobs.removes
         from lambdas.audit.app import handler as audit
         from lambdas.dispatch.app import handler as dispatch
         from lambdas.intake.app import handler as intake

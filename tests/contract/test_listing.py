@@ -105,14 +105,15 @@ def test_an_upload_is_listed_under_the_identity_that_s3_announces(s3: Any, statu
     assert listed.modified == int(head["LastModified"].timestamp())
 
 
-def test_every_version_is_listed_and_no_delete_marker(s3: Any):
+def test_every_version_is_listed_and_each_deletion_before_what_it_hides(s3: Any):
     versioning(s3, "Enabled")
     ids = [s3.put_object(Bucket=BUCKET, Key="a/1.json", Body=body)["VersionId"] for body in (b"1", b"22", b"333")]
-    s3.delete_object(Bucket=BUCKET, Key="a/1.json")
+    marker = s3.delete_object(Bucket=BUCKET, Key="a/1.json")["VersionId"]
     for size in (1, 2, 100):
-        listed = [each for page in pages(S3Listing(_InPages(s3, size))) for each in page]
+        first, *listed = [each for page in pages(S3Listing(_InPages(s3, size))) for each in page]
+        assert (first.upload.version, first.upload.size, first.deletion, first.latest) == (marker, 0, True, True)
         assert {each.upload.version: each.upload.size for each in listed} == dict(zip(ids, (1, 2, 3), strict=True))
-        assert not any(each.latest for each in listed), "a deleted object has no current version"
+        assert not any(each.latest or each.deletion for each in listed), "a deleted object has no current version"
 
 
 def test_the_current_version_is_told(s3: Any):

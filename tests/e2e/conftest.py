@@ -95,6 +95,18 @@ max_object_bytes = "1MB"
 max_wait = "2s"
 
 [[route]]
+name = "source"
+bucket = "landing-source"
+format = "json"
+on_overwrite = "replace"
+on_delete = "remove"
+table = "lake.e2e.source"
+schema = "id bigint"
+
+[route.batch]
+max_wait = "2s"
+
+[[route]]
 name = "given-up"
 bucket = "landing-given-up"
 format = "json"

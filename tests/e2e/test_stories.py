@@ -127,6 +127,32 @@ def test_what_was_quarantined_lands_once_when_the_schema_is_mended_and_it_is_rel
     assert stack.ids(TABLE).count(WIDE) == 1
 
 
+def test_the_table_follows_its_source(stack: LocalStack) -> None:
+    """A file is corrected, deleted, and put again. S3 tells of one deletion, and an audit finds the other."""
+    bucket, route, table = "landing-source", "source", "e2e.source"
+    for key in ("a.json", "b.json"):
+        put(stack, bucket, key, lines(1))
+    ended(stack, 2, route)
+    put(stack, bucket, "a.json", lines(2, 3))
+    ended(stack, 3, route)
+    assert stack.ids(table) == [1, 2, 3]
+    stack.client("s3").delete_object(Bucket=bucket, Key="a.json")
+    ended(stack, 4, route)
+    assert stack.ids(table) == [1]
+    first, corrected, deleted = trace(stack, "a.json", bucket)
+    assert (first["replaced_by"], corrected["replaced_by"]) == (corrected["version"], deleted["version"])
+    assert "the object is deleted, and 2 rows of it left" in deleted["answer"]
+    with unannounced(stack, bucket):
+        stack.client("s3").delete_object(Bucket=bucket, Key="b.json")
+    time.sleep(2)  # until it is old enough for this window
+    asked = ("audit", "--route", route, "--since", "1d", "--until", "1s", "--send")
+    assert ": a deletion" in stack.cli(*asked, check=False).stdout
+    put(stack, bucket, "a.json", lines(4))
+    ended(stack, 6, route)
+    assert stack.ids(table) == [4]
+    assert stack.cli("audit", "--tables", "--route", route, check=False).returncode == 0
+
+
 def is_well(stack: LocalStack) -> bool:
     """Whether all of them answer."""
     calls = {"s3": "list_buckets", "sns": "list_topics", "dynamodb": "list_tables"}

@@ -75,6 +75,7 @@ def test_what_a_consumer_is_told():
         "uploads": {"committed": 2, "quarantined": 0, "superseded": 0, "vanished": 1, "present": 0},
         "rows": 20,
         "rejected_rows": 0,
+        "replaced_rows": 0,
         "committed_at": "1970-01-01T00:00:00Z",
     }
 

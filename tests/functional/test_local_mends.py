@@ -26,6 +26,7 @@ TOLD = [
     ("notifications_encode_keys", services.test_every_character_of_a_key_is_told_as_s3_encodes_it),
     ("filters_are_compared_with_encoded_keys", services.test_filters_are_written_as_notifications_write_keys),
     ("a_multipart_upload_is_told_when_it_completes", services.test_every_way_to_create_an_object_is_told_once),
+    ("a_delete_marker_is_told", services.test_a_deletion_is_told_with_its_marker),
     ("keys_may_hold_line_breaks", services.test_a_key_may_hold_a_line_break),
     ("a_listing_of_versions_goes_on_after_any_text", services.test_a_listing_goes_on_after_any_text),
     ("queues_keep_order_and_deduplication", services.test_deduplication_survives_the_message),

@@ -69,12 +69,12 @@ def receive(sqs, url, **options):
 # --- S3 ---
 
 
-def notified(s3, sqs, bucket, versioning, prefix=None):
+def notified(s3, sqs, bucket, versioning, prefix=None, events=("s3:ObjectCreated:*",)):
     url = sqs.create_queue(QueueName=bucket)["QueueUrl"]
     s3.create_bucket(Bucket=bucket)
     if versioning:
         s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    queue = {"QueueArn": f"arn:aws:sqs:us-east-1:123456789012:{bucket}", "Events": ["s3:ObjectCreated:*"]}
+    queue = {"QueueArn": f"arn:aws:sqs:us-east-1:123456789012:{bucket}", "Events": [*events]}
     if prefix:
         queue["Filter"] = {"Key": {"FilterRules": [{"Name": "prefix", "Value": prefix}]}}
     s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration={"QueueConfigurations": [queue]})
@@ -130,6 +130,15 @@ def test_every_way_to_create_an_object_is_told_once(s3, sqs):
         ("ObjectCreated:Copy", "copy"),
         ("ObjectCreated:CompleteMultipartUpload", "parts"),
     ]
+
+
+def test_a_deletion_is_told_with_its_marker(s3, sqs):
+    url = notified(s3, sqs, "deleted", versioning=True, events=["s3:ObjectRemoved:DeleteMarkerCreated"])
+    s3.put_object(Bucket="deleted", Key="a b", Body=b"1")
+    marker = s3.delete_object(Bucket="deleted", Key="a b")["VersionId"]
+    records = [json.loads(message["Body"])["Records"][0] for message in receive(sqs, url)]
+    told = [(each["eventName"], each["s3"]["object"]["key"], each["s3"]["object"]["versionId"]) for each in records]
+    assert told == [("ObjectRemoved:DeleteMarkerCreated", "a+b", marker)]
 
 
 def test_filters_are_written_as_notifications_write_keys(s3, sqs):

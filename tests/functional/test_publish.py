@@ -17,7 +17,7 @@ from tidegate.core.manifests import OwnedUpload, Sealed, batch_folder, make_part
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.publication import Floor
 from tidegate.core.receipts import decode_failure, decode_outcomes, decode_receipt
-from tidegate.flows import publish
+from tidegate.flows import manifest, publish
 from tidegate.flows.fence_again import fence_again
 from tidegate.flows.publish import Attempt, Undecided, run
 from tidegate.flows.sink import StagedIsGone
@@ -189,7 +189,7 @@ def test_a_table_that_counts_otherwise_publishes_nothing(table: Table):
     assert table.rows == []
 
 
-MANY_PARTS = 5 * publish.PARTS_AT_ONCE
+MANY_PARTS = 5 * manifest.PARTS_AT_ONCE
 
 
 class SlowWork(MemoryWork):
@@ -225,16 +225,16 @@ def sealed_in(work: MemoryWork, count: int) -> list[OwnedUpload]:
     return items
 
 
-@pytest.mark.parametrize("count", [publish.FEW_PARTS, publish.FEW_PARTS + 1, MANY_PARTS])
+@pytest.mark.parametrize("count", [manifest.FEW_PARTS, manifest.FEW_PARTS + 1, MANY_PARTS])
 def test_the_uploads_come_in_the_order_of_the_parts_however_many_are_read_at_once(table: Table, count: int):
     table.work = work = SlowWork()
     items = sealed_in(work, count)
     assert table.attempt().manifest() == items
     assert work.asked == count
-    if count <= publish.FEW_PARTS:
+    if count <= manifest.FEW_PARTS:
         assert work.most_at_once == 1
     else:
-        assert 1 < work.most_at_once <= publish.PARTS_AT_ONCE
+        assert 1 < work.most_at_once <= manifest.PARTS_AT_ONCE
 
 
 @pytest.mark.parametrize("count", [3, MANY_PARTS])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.support.build import BUCKET
-from tests.support.fakes import Life, play_fencing, play_publishing, uploads_of
+from tests.support.fakes import Life, play_fencing, play_publishing, takes, uploads_of
 from tests.support.ledgers import RETENTION
 from tests.support.world import World, small_world
 from tidegate.core.batches import State, oldest_remembered
@@ -17,6 +17,7 @@ from tidegate.core.publication import Floor, History, Snapshot
 from tidegate.core.receipts import encode_floor
 from tidegate.core.reconcile import Holding, TableDifference
 from tidegate.core.records import DAY
+from tidegate.core.replacing import HeldRows
 from tidegate.flows import reconcile as reconciling
 from tidegate.flows.reconcile import Reconciled, TableFinding, reconcile
 from tidegate.wiring import made_at, smallest_id
@@ -320,3 +321,97 @@ def test_a_batch_that_is_given_up_while_it_is_compared_is_no_finding_whenever_th
         done = game.reconcile(Life(call, before=give_up))
         assert done.holds, (call, whole.names[call - 1], done.findings)
     assert game.reconcile().abandoned == whole.made
+
+
+def took(game: Game, prefix: str, before: str) -> str:
+    """A batch for which all rows of `before` have left the table."""
+    batch, gone = game.published(prefix), game.rows(before)
+    takes(game.world.work, batch, [HeldRows(f"s3://{e.bucket}/{e.key}", e.version, before, e.rows) for e in gone])
+    for each in gone:
+        game.remove(each)
+    game.settle(batch)
+    return batch
+
+
+@pytest.mark.parametrize("expired", [True, False])
+def test_what_was_replaced_again_and_again_is_no_finding(game: Game, expired: bool):
+    """Also if no snapshot tells of it any more."""
+    first = game.settled("a")
+    second = took(game, "b", first)
+    third = took(game, "c", second)
+    if not expired:
+        line = [Snapshot(n, n - 1, frozenset({b}), 76, adds=True, removes=True) for n, b in ((9, third), (8, second))]
+        game.world.lineage.histories[TABLE] = History("u", tuple(line))
+    assert game.reconcile().findings == []
+
+
+def test_a_batch_that_commits_meanwhile_and_has_given_way_is_no_finding(game: Game):
+    game.settled("a")
+    second = game.published("b")
+    gone = game.rows(second)[:1]
+    third = game.published("c")
+    takes(game.world.work, third, [HeldRows(f"s3://{e.bucket}/{e.key}", e.version, second, e.rows) for e in gone])
+    game.remove(gone[0])
+    line = [Snapshot(9, 8, frozenset({third}), 76, adds=True, removes=True)]
+    game.world.lineage.histories[TABLE] = History("u", tuple(line))
+    real = game.world.lineage.with_history
+
+    def meanwhile(table, prefix=""):
+        found = real(table, prefix)
+        if table == TABLE:
+            for each in (second, third):
+                game.settle(each)
+        return found
+
+    game.world.lineage.with_history = meanwhile
+    assert game.reconcile().findings == []
+
+
+def test_a_rollback_past_deletions_names_their_batch(game):
+    """It has no rows that could be missing."""
+    first = game.settled("a")
+    rows = game.rows(first)
+    batch = game.world.submitted(prefix="flights/b").id
+    play_publishing(game.world.work, batch, rows=0)
+    takes(game.world.work, batch, [HeldRows(f"s3://{e.bucket}/{e.key}", e.version, first, e.rows) for e in rows])
+    game.settle(batch)
+    game.world.lineage.histories[TABLE] = History("u", (Snapshot(7, 6, frozenset({first}), 76, adds=True),))
+    (found,) = game.reconcile().findings
+    assert (found.difference, found.batch) == (TableDifference.MISSING, batch)
+    assert f"tidegate resend {batch}" in found.advice
+
+
+@pytest.mark.parametrize("undone", [1, 2])
+def test_of_deletions_a_rollback_undoes_the_latest_whatever_else_gave_way(game, undone: int):
+    """Another file of the same batch was corrected, and stays so."""
+    first = game.settled("a")
+    rows = game.rows(first)
+    corrected, *deleted = rows
+    assert len(deleted) >= 2
+    second = game.published("b")
+    takes(game.world.work, second, [held_of(corrected, first)])
+    game.remove(corrected)
+    game.settle(second)
+    batches = [deletes(game, "c", deleted[0], first), deletes(game, "d", deleted[1], first)]
+    for each in deleted[: 2 - undone]:
+        game.remove(each)
+    game.world.lineage.histories[TABLE] = History(
+        "u", (Snapshot(7, 6, frozenset({second}), 76, adds=True, removes=True),)
+    )
+    found = game.reconcile().findings
+    assert [(each.difference, each.batch) for each in found] == [
+        (TableDifference.MISSING, each) for each in batches[2 - undone :]
+    ]
+
+
+def held_of(row, batch: str) -> HeldRows:
+    return HeldRows(f"s3://{row.bucket}/{row.key}", row.version, batch, row.rows)
+
+
+def deletes(game, name: str, row, batch: str) -> str:
+    """A batch of a deletion, for which these rows of `batch` leave the table."""
+    of = game.world.submitted(prefix=f"flights/{name}").id
+    play_publishing(game.world.work, of, rows=0)
+    takes(game.world.work, of, [held_of(row, batch)])
+    game.settle(of)
+    return of

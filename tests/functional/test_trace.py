@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from tests.support.build import BUCKET, notice, upload
-from tests.support.fakes import play_fencing, play_publishing
+from tests.support.fakes import play_fencing, play_publishing, takes
 from tests.support.ledgers import RETENTION
 from tests.support.world import World
 from tidegate.core.errors import Retryable
 from tidegate.core.outcomes import Outcome
+from tidegate.core.replacing import HeldRows
 from tidegate.core.times import iso
 from tidegate.core.uploads import Upload
 from tidegate.flows.trace import Trace, trace
@@ -176,3 +177,21 @@ def test_whoever_may_not_read_the_work_bucket_learns_that_it_landed(world: World
 
     monkeypatch.setattr(world.work, "get", refuse)
     assert look(world).answer == f"landed at {iso(world.clock.now)}, in lake.raw.flights"
+
+
+def test_a_trace_names_the_latest_version_that_took_the_rows(world: World):
+    """A rollback has brought those of v1 back from v2, and then v3 has taken them."""
+    landed: dict[str, str] = {}
+    for version in ("v1", "v2", "v3"):
+        world.clock.advance(60)
+        world.dispatch(notice(upload(KEY, version)))
+        landed[version] = world.open.id
+        world.ledger.seal(landed[version], "flights")
+        world.hand_off()
+        play_publishing(world.work, landed[version])
+        if version != "v1":
+            takes(world.work, landed[version], [HeldRows(f"s3://{BUCKET}/{KEY}", "v1", landed["v1"], 1)])
+        world.settle()
+    found = trace(BUCKET, KEY, world.ports)
+    assert [each.replaced_by for each in found] == ["v3", "", ""]
+    assert "Its rows left the table for those of version v3" in found[0].answer

@@ -64,6 +64,24 @@ def test_the_job_may_read_exactly_the_keys_that_its_route_takes(synthesize, pref
     assert not template.violations
 
 
+REMOVES = 'on_overwrite = "replace"\non_delete = "remove"\n'
+MARKED = "s3:ObjectRemoved:DeleteMarkerCreated"
+
+
+def test_where_a_route_removes_s3_tells_of_delete_markers(synthesize):
+    """A created bucket, an existing one, and one whose events come by a rule."""
+    removing = SIMPLE.replace("[[route]]", f"[[route]]\n{REMOVES}", 1)
+    landing = synthesize(removing).one("AWS::S3::Bucket", "Landing")[1]["NotificationConfiguration"]
+    assert [each["Event"] for each in landing["QueueConfigurations"]] == ["s3:ObjectCreated:*", MARKED]
+    theirs = THEIRS.replace('bucket_owner = "999999999999"\n', "") + REMOVES
+    _, added = synthesize(SIMPLE + theirs.replace("SOURCE", "s3")).one("Custom::S3BucketNotifications")
+    found = added["NotificationConfiguration"]["QueueConfigurations"]
+    assert sorted(each["Events"][0] for each in found) == ["s3:ObjectCreated:*", MARKED]
+    rules = synthesize(SIMPLE + theirs.replace("SOURCE", "eventbridge")).of("AWS::Events::Rule").values()
+    patterns = [rule["EventPattern"] for rule in rules if "example-theirs" in str(rule)]
+    assert [each["detail-type"] for each in patterns] == [["Object Created", "Object Deleted"]]
+
+
 # --- buckets of other accounts ---
 
 THEIRS = """
@@ -117,7 +135,7 @@ def test_what_another_accounts_bucket_tells_is_let_in(theirs):
     assert statement["Action"] == "events:PutEvents"
     assert text(statement["Resource"]) == "arn:<AWS::Partition>:events:<AWS::Region>:<AWS::AccountId>:event-bus/default"
     assert statement["Condition"] == {
-        "StringEquals": {"events:source": "aws.s3", "events:detail-type": "Object Created"}
+        "StringEquals": {"events:source": "aws.s3", "events:detail-type": ["Object Created"]}
     }
     patterns = [
         rule["EventPattern"]

@@ -32,8 +32,9 @@ from tidegate.core.publication import (
     verdict,
 )
 from tidegate.flows.sink import StagedIsGone
+from tidegate.sinks.iceberg.condition import CommitCondition
 from tidegate.sinks.iceberg.marks import BATCH, PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
-from tidegate.sinks.iceberg.table import IcebergTable, _Condition
+from tidegate.sinks.iceberg.table import IcebergTable
 
 pytestmark = pytest.mark.spark
 
@@ -163,7 +164,7 @@ class Iceberg:
 
     def meeting(self, when: str, happens: Callable[[], None]) -> AbstractContextManager[Any]:
         if when == "swap":
-            return after_call(_Condition, "validate", 1, happens)
+            return after_call(CommitCondition, "validate", 1, happens)
         if when == "load":
             return after_call(IcebergTable, "_load", 1, happens)
         return after_call(IcebergTable, "_load", 1, lambda: None, lambda table: Branching(table, happens))
@@ -431,9 +432,9 @@ class Life:
         # the empty append that a table begins with
         self.heads[self.floors[0].head] = 0
 
-    def take(self, step: Step) -> "Seen":
+    def take(self, step: Step) -> "SeenVersion":
         said, main, judged, look = self._do(*step), self._main(), self._judged(), self.table.look()
-        return Seen(said, main, judged, look.branches, self._known(look), look.count)
+        return SeenVersion(said, main, judged, look.branches, self._known(look), look.count)
 
     def _do(self, verb: str, *what: Any) -> Any:
         try:
@@ -531,7 +532,7 @@ class Life:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenVersion:
     """What the last step said and left."""
 
     said: Any
@@ -560,7 +561,7 @@ def is_beyond(step: Step, life: Life) -> bool:
     return False
 
 
-def both(spark: SparkSession, steps: Sequence[Step]) -> Seen:
+def both(spark: SparkSession, steps: Sequence[Step]) -> SeenVersion:
     """Take the steps on both, and hold them against each other; what was seen after the last, and the rows in main."""
     model, iceberg = Life(Model()), Life(Iceberg(spark))
     for number, step in enumerate(steps):

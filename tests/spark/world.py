@@ -16,7 +16,7 @@ from tidegate.core.receipts import Outcomes, Receipt, decode_failure, decode_out
 from tidegate.core.routes import Dataset
 from tidegate.core.uploads import Upload
 from tidegate.flows.publish import Attempt
-from tidegate.reading.fetch import a_neighbour_is_readable
+from tidegate.reading.fetch import a_neighbour_is_readable, newest_first
 from tidegate.sinks.iceberg.marks import BATCH, IcebergSnapshot
 from tidegate.sinks.iceberg.sink import IcebergSink
 from tidegate.sinks.iceberg.table import IcebergTable
@@ -86,7 +86,7 @@ class World:
     def attempt(self, batch: str, number: int, driver: str = "") -> Attempt:
         assert self.spark is not None
         sink = IcebergSink(self.spark, self.dataset, batch, number, driver or f"{batch}-{number}")
-        return Attempt(sink, self.work, batch, number, can_read_near=a_neighbour_is_readable)
+        return Attempt(sink, self.work, batch, number, can_read_near=a_neighbour_is_readable, newest_first=newest_first)
 
     def receipt(self, batch: str) -> Receipt | None:
         body = self.work.get(batch_folder(batch) + "receipt.json")

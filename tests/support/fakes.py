@@ -18,11 +18,12 @@ from tidegate.core.lineage import (
     history_name,
     lineage_folder,
 )
-from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
+from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed, outcomes_name
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import NO_TALLY, ROWS_OF, Outcome
 from tidegate.core.publication import History
-from tidegate.core.receipts import Ending, Failure, Outcomes, Receipt, rows_by_part, tally_of
+from tidegate.core.receipts import Ending, Failure, Outcomes, Receipt, decode_outcomes, rows_by_part, tally_of
+from tidegate.core.replacing import HeldRows
 from tidegate.core.routes import Dataset, Route
 from tidegate.core.screening import CompleteScreening, SuspectsPart, encode_suspects, screening_folder
 from tidegate.core.unknown import NO_NAMES, UnknownNames
@@ -434,3 +435,13 @@ def every_death(calls: int) -> list[Life]:
     """Every way to die for a process with so many calls: before each of them (which is after the one before), and after
     the last."""
     return [*(Life(call) for call in range(1, calls + 1)), Life(calls, after=True)]
+
+
+def takes(work, batch: str, gone: list[HeldRows], snapshot: int = 77) -> None:
+    """Rewrite what `play_publishing` wrote: these rows left the table for the batch."""
+    name = outcomes_name(batch_folder(batch), snapshot - 1)
+    outcomes = decode_outcomes(work.get(name))
+    tally = replace(outcomes.tally, replaced=sum(each.rows for each in gone))
+    outcomes = replace(outcomes, tally=tally, replaced=tuple(gone))
+    work.put(name, outcomes.encode())
+    work.put(batch_folder(batch) + "receipt.json", Receipt.of(outcomes, batch, snapshot).encode())

@@ -7,7 +7,7 @@ versions. Publishing is one transaction, which reads the line, judges it with `v
 import json
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,8 +27,8 @@ from tidegate.core.publication import (
     verdict,
 )
 from tidegate.core.receipts import RejectedRows
-from tidegate.core.uploads import Upload
-from tidegate.flows.sink import Staged, StagedIsGone, require_seen
+from tidegate.core.replacing import HeldRows
+from tidegate.flows.sink import SeenVersion, Staged, StagedIsGone, require_seen
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS about (uuid TEXT, head INTEGER);
@@ -51,6 +51,8 @@ class SmallSink:
     read: ReadUpload
     meanwhile: Callable[[str], None] = nothing
     table: str = "small"
+    version: str = "v1"
+    replaces: bool = False
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -92,12 +94,19 @@ class SmallSink:
             found = _back_from(database, position.head)
             return sum(len(_rows_of(database, each.id)) for each in found if self.batch in each.publishes)
 
-    def present(self, uploads: Sequence[Upload], version: int) -> Mapping[tuple[str, str, str], str]:
-        """A row is the key of its upload, and is of the batch that its version publishes."""
+    def rows_of_objects(self, uris: Collection[str], version: int) -> Sequence[HeldRows]:
+        """A row is the key of its upload, which has one version, and is of the batch that its version publishes."""
         with self._open() as database:
             found = _back_from(database, version)
             batch_of = {row: batch for each in found for batch in each.publishes for row in _rows_of(database, each.id)}
-        return {each.identity: batch_of[each.key] for each in uploads if each.key in batch_of}
+        keys = {uri.removeprefix("s3://").partition("/")[2]: uri for uri in uris}
+        return [HeldRows(keys[key], self.version, batch, 1) for key, batch in batch_of.items() if key in keys]
+
+    def may_have_gained(self, uris: Collection[str], since: int, now: int) -> bool:
+        return True
+
+    def stage_removal(self, staged: int, gone: Collection[tuple[str, str]]) -> tuple[int, int | None]:
+        raise AssertionError(gone)
 
     def rolled_back(self) -> tuple[History, frozenset[str]]:
         with self._open() as database:
@@ -111,7 +120,7 @@ class SmallSink:
         with self._open() as database:
             database.execute("UPDATE about SET head = ?", (to,))
 
-    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
+    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False, at: int | None = None) -> Staged:
         reads: dict[int, Read] = {}
         rows: list[Any] = []
         for position, item in enumerate(items):
@@ -141,7 +150,7 @@ class SmallSink:
             assert done.lastrowid is not None
             return done.lastrowid
 
-    def publish(self, staged: int, floor: Floor, seen: int | None = None) -> Published | Unprovable:
+    def publish(self, staged: int, floor: Floor, seen: SeenVersion | None = None) -> Published | Unprovable:
         self.meanwhile("before")
         with self._open() as database:
             database.execute("BEGIN IMMEDIATE")

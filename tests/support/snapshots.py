@@ -1,6 +1,6 @@
 """A table of snapshots that can be rolled back, and a sink on it: a model of Iceberg for many stories a second."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.core.lineage import Landed
@@ -17,8 +17,9 @@ from tidegate.core.publication import (
     verdict,
 )
 from tidegate.core.receipts import RejectedRows
+from tidegate.core.replacing import HeldRows
 from tidegate.core.uploads import Upload
-from tidegate.flows.sink import Staged, require_seen
+from tidegate.flows.sink import SeenVersion, Staged, require_seen
 
 
 @dataclass
@@ -66,6 +67,7 @@ class TableSink:
     batch: str
     read: Callable[[Upload], Read]
     exists: bool = True
+    replaces: bool = False
 
     @property
     def table(self) -> str:
@@ -92,11 +94,17 @@ class TableSink:
     def rolled_back(self) -> tuple[History, frozenset[str]]:
         return self.of.history, self.of.rolled_back
 
-    def present(self, uploads: Sequence[Upload], version: int) -> Mapping[tuple[str, str, str], str]:
-        there = {each.identity: each.batch for each in self.of.at[version][1]}
-        return {each.identity: there[each.identity] for each in uploads if each.identity in there}
+    def rows_of_objects(self, uris: Collection[str], version: int) -> Sequence[HeldRows]:
+        there = [(f"s3://{each.bucket}/{each.key}", each) for each in self.of.at[version][1]]
+        return [HeldRows(uri, each.version, each.batch, each.rows) for uri, each in there if uri in uris]
 
-    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
+    def may_have_gained(self, uris: Collection[str], since: int, now: int) -> bool:
+        return True
+
+    def stage_removal(self, staged: int, gone: Collection[tuple[str, str]]) -> tuple[int, int | None]:
+        raise AssertionError(gone)
+
+    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False, at: int | None = None) -> Staged:
         reads: dict[int, Read | None] = {at: self.read(item.upload) for at, item in enumerate(items)}
         landed = [items[at].upload for at, read in reads.items() if read and read.outcome is Outcome.COMMITTED]
         return Staged(self._stage(tuple(Landed(*each.identity, self.batch, 1) for each in landed)), len(landed), reads)
@@ -109,7 +117,7 @@ class TableSink:
         self.of.staged[number] = rows
         return number
 
-    def publish(self, staged: int, floor: Floor, seen: int | None = None) -> Published | Unprovable:
+    def publish(self, staged: int, floor: Floor, seen: SeenVersion | None = None) -> Published | Unprovable:
         line = self.history(floor)
         told = verdict(line, self.batch, floor)
         if not isinstance(told, NotPublished):

@@ -25,12 +25,14 @@ LONG = (
     *("tests/functional/test_querying_page.py", "tests/functional/test_runbook.py"),
     "tests/functional/test_backfill.py::test_an_upload_that_moves_on_while_it_is_looked_for_lands_once",
     "tests/unit/test_careful.py",
+    "tests/unit/test_kept.py::test_no_value_is_lost_of_thousands_",
 )
 """How the ids of such tests begin."""
 
 NONETHELESS = (
     "tests/e2e/test_path.py::test_killed_functions_and_a_killed_job_change_nothing",
     *("tests/spark/test_ingest.py", "tests/spark/test_refused.py"),
+    "tests/spark/test_replace.py::test_a_corrected_file_takes_the_place_of_the_first",
     "tests/spark/test_rejected.py::test_a_table_that_was_dropped_in_between_gets_them_anew",
     "tests/spark/test_publish.py::test_a_batch_is_published_once_and_a_second_attempt_only_finds_it",
     "tests/spark/test_publish.py::test_a_worker_that_is_killed_at_its_third_batch_loses_none_of_the_three",

@@ -108,10 +108,26 @@ def test_a_claim_that_lives_on_does_not_hand_its_upload_out_again():
     assert judged(replace(BY_ETAG, modified=NOW - DAY), old) is AuditFinding.FORGOTTEN
 
 
-@pytest.mark.parametrize("outcome", [Outcome.VANISHED, Outcome.SUPERSEDED])
-@pytest.mark.parametrize("listed", [VERSIONED, BY_ETAG])
+@pytest.mark.parametrize(
+    ("outcome", "listed"),
+    [(Outcome.VANISHED, VERSIONED), (Outcome.VANISHED, BY_ETAG), (Outcome.SUPERSEDED, BY_ETAG)],
+)
 def test_what_ended_as_gone_and_is_there_is_lost(outcome: Outcome, listed: Listed):
     assert judged(listed, claim(outcome=outcome)) is AuditFinding.LOST
+
+
+@pytest.mark.parametrize("latest", [True, False])
+def test_a_deletion_is_of_a_route_that_removes(latest: bool):
+    """Also if a later version came, which perhaps cannot be read."""
+    of = route()
+    marker = replace(upload(f"{of.prefix}a{of.suffix}", "m1"), bucket=of.bucket, size=0)
+    listed = Listed(marker, 1, latest, deletion=True)
+    assert not listed.is_of(of)
+    assert listed.is_of(replace(of, dataset=replace(of.dataset, replaces=True, removes=True)))
+
+
+def test_a_version_that_gave_way_to_a_later_one_is_not_sent_again():
+    assert judged(VERSIONED, claim(outcome=Outcome.SUPERSEDED)) is AuditFinding.COMMITTED
 
 
 @pytest.mark.parametrize(

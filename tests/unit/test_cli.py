@@ -764,6 +764,19 @@ def test_check_says_what_becomes_what(tmp_path: Path):
         assert ("(retired: it takes no new uploads" in printed) is retired
 
 
+def test_check_says_that_rows_go_with_files(tmp_path: Path):
+    text = (ROOT / "tidegate.example.toml").read_text(encoding="utf-8")
+    file = tmp_path / "tidegate.toml"
+    for more, said in (("", ""), ('on_delete = "remove"\n', ", and a deleted file's rows go")):
+        file.write_text(
+            text.replace("[[route]]\n", f'[[route]]\non_overwrite = "replace"\n{more}', 1), encoding="utf-8"
+        )
+        printed = run("check", "--config", str(file)).stdout
+        assert f"  a corrected file's rows take the place of the earlier ones{said}\n" in printed
+        (route,) = json.loads(run("check", "--config", str(file), "--json").stdout)["routes"]
+        assert (route["replaces"], route["removes"]) == (True, bool(more))
+
+
 @pytest.mark.parametrize("verb", [(), ("status",), ("ledger", "rebuild"), ("local", "up")])
 def test_h_is_short_for_help(verb: tuple[str, ...]):
     assert run(*verb, "-h").stdout == run(*verb, "--help").stdout

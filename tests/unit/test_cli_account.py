@@ -273,6 +273,38 @@ def test_the_notification_that_the_deployment_made_is_in_place(there, state):
     assert buckets.notified("landing", [route()], there, BUFFER).state is state
 
 
+def test_a_route_that_removes_needs_to_hear_of_deletions():
+    removing = route(on_overwrite="replace", on_delete="remove")
+    both = {"Events": ["s3:ObjectCreated:*", "s3:ObjectRemoved:DeleteMarkerCreated"], "QueueArn": BUFFER}
+    rules = [{"Name": "Prefix", "Value": "in+of/"}, {"Name": "Suffix", "Value": ".json"}]
+    told = Found({"QueueConfigurations": [{**both, "Filter": {"Key": {"FilterRules": rules}}}]})
+    assert buckets.notified("landing", [removing], told, BUFFER).state is CheckState.OK
+    created = announced("in+of/", ".json", target=BUFFER)
+    assert buckets.notified("landing", [removing], created, BUFFER).state is CheckState.FAIL
+    theirs = announced("in+of/", ".json", "s3:ObjectRemoved:*")
+    assert buckets.notified("landing", [removing], theirs, "").state is CheckState.FAIL
+
+
+@pytest.mark.parametrize(
+    ("rule", "state"),
+    [
+        ({"Status": "Enabled", "Filter": {}, "Expiration": {"Days": 30}}, CheckState.WARN),
+        ({"Status": "Enabled", "Filter": {"Prefix": "in of/2026/"}, "Expiration": {"Days": 30}}, CheckState.WARN),
+        ({"Status": "Enabled", "Filter": {"And": {"Prefix": "in"}}, "Expiration": {"Date": 1}}, CheckState.WARN),
+        ({"Status": "Enabled", "Prefix": "", "Expiration": {"Days": 1}}, CheckState.WARN),
+        ({"Status": "Enabled", "Filter": {"Prefix": "logs/"}, "Expiration": {"Days": 30}}, CheckState.OK),
+        ({"Status": "Disabled", "Filter": {}, "Expiration": {"Days": 30}}, CheckState.OK),
+        ({"Status": "Enabled", "Filter": {}, "NoncurrentVersionExpiration": {"NoncurrentDays": 3}}, CheckState.OK),
+        ({"Status": "Enabled", "Filter": {}, "Expiration": {"ExpiredObjectDeleteMarker": True}}, CheckState.OK),
+    ],
+)
+def test_a_rule_that_deletes_files_is_told_of(rule, state):
+    removing = route(on_overwrite="replace", on_delete="remove")
+    assert buckets.expiring("landing", [removing], Found({"Rules": [rule]})).state is state
+    assert buckets.expiring("landing", [removing], Absent()).state is CheckState.OK
+    assert buckets.expiring("landing", [removing], NO).state is CheckState.WARN
+
+
 @pytest.mark.parametrize(
     ("there", "buffer", "state"),
     [

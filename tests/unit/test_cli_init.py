@@ -59,7 +59,7 @@ def test_json_lines_in_folders(here: Path):
     assert "# total: decimal(12,2) would be exact, and refuse more decimals." in text
     assert "# mixed is left out, and ignored in files: number and text in the samples" in text
     assert '# partition_by = ["days(at)"]' in text
-    assert "A corrected file that is uploaded under the same key adds\n# its rows to those of the first one" in text
+    assert "A corrected file that is uploaded under the same key adds its rows to those of the first one" in text
     assert "route eu, json, 2 files with 3 rows decoded" in said
     assert "skipped: orders/README.md: it is neither JSON, CSV, Parquet, Avro nor ORC" in said
     for command in ("tidegate try eu orders/eu/b.json.gz", "tidegate check", "tidegate local up"):

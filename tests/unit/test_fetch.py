@@ -4,6 +4,7 @@ import http.server
 import re
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -19,6 +20,7 @@ from tidegate.reading.fetch import (
     Withheld,
     fetch,
     fetch_range,
+    fetch_unless_deleted,
     is_plain,
     probe,
 )
@@ -149,6 +151,14 @@ class TestEitherClient:
     def test_what_may_be_about_the_upload_or_about_us_is_told_in_its_own_words(self, key: str, status: int, code: str):
         assert ask(key, status, error(code)) == Withheld(f"{code}: m")
 
+    def test_what_s3_refuses_is_refused_whether_it_was_deleted_or_not(self, key: str):
+        """As an object whose key only its uploader has, and S3 hands out to nobody else, not even its HEAD."""
+        S3.answer = (400, error("InvalidRequest"))
+        assert fetch_unless_deleted(Upload("landing", key, "v1", 1), 100) == Withheld("InvalidRequest: m")
+        S3.answer = (404, error("NoSuchBucket"))
+        with pytest.raises(BucketMissing):
+            fetch_unless_deleted(Upload("landing", key, "v1", 1), 100)
+
     def test_a_missing_bucket_is_no_missing_object(self, key: str):
         with pytest.raises(BucketMissing, match="bucket landing does not exist"):
             ask(key, 404, error("NoSuchBucket"))
@@ -194,3 +204,48 @@ def test_a_bucket_of_somebody_else_is_no_missing_object(key: str):
 def test_without_an_owner_nobody_checks(key: str):
     ask(key, 200, b"body")
     assert "x-amz-expected-bucket-owner" not in S3.headers_seen
+
+
+LISTED = [("a", "v4"), ("a", "v3"), ("a", "null"), ("a", "v1"), ("ab", "v9")]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "pages"),
+    [
+        ({"v4"}, ["v4"], 1),
+        ({"v4", "v3"}, ["v4", "v3"], 2),
+        ({"v4", "etag:e"}, ["v4", "v3", "etag:e"], 3),
+        ({"v4", "gone"}, ["v4", "v3", "etag:e", "v1"], 5),
+    ],
+)
+def test_the_versions_of_an_object_are_listed_as_far_as_they_are_wanted(
+    monkeypatch: pytest.MonkeyPatch, wanted: set[str], found: list[str], pages: int
+):
+    asked: list[dict[str, Any]] = []
+
+    def list_object_versions(**request: Any) -> dict[str, Any]:
+        asked.append(request)
+        here = len(asked) - 1
+        key, version = LISTED[here]
+        more = {"NextKeyMarker": key, "NextVersionIdMarker": version} if here + 1 < len(LISTED) else {}
+        return {"Versions": [{"Key": key, "VersionId": version, "ETag": '"e"'}], "IsTruncated": bool(more), **more}
+
+    monkeypatch.setattr(module, "_client", lambda: SimpleNamespace(list_object_versions=list_object_versions))
+    assert module.newest_first(Upload("landing", "a", "v4", 1), wanted, "1234") == found
+    assert len(asked) == pages
+    assert {each["ExpectedBucketOwner"] for each in asked} == {"1234"}
+    assert [each.get("VersionIdMarker") for each in asked] == [None, "v4", "v3", "null", "v1"][:pages]
+
+
+def test_a_deletion_counts_for_all_versions_before_it(monkeypatch: pytest.MonkeyPatch):
+    listed = [
+        {"Key": "k", "VersionId": "v3", "Size": 1},
+        {"Key": "k", "VersionId": "m"},
+        {"Key": "k", "VersionId": "v2", "Size": 1},
+        {"Key": "k", "VersionId": "v1", "Size": 1},
+    ]
+    monkeypatch.setattr(module, "_listed", lambda upload, owner: iter(listed))
+    monkeypatch.setattr(module, "_is_current", lambda upload, owner: False)
+    ended = {each: module.deleted_since(Upload("b", "k", each, 1)) for each in ("v1", "v2", "v3")}
+    assert ended["v3"] is None
+    assert [each and each.outcome for each in (ended["v2"], ended["v1"])] == [Outcome.SUPERSEDED] * 2

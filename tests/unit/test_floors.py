@@ -16,6 +16,7 @@ from tidegate.core.publication import (
 )
 from tidegate.core.receipts import encode_floor
 from tidegate.flows.publish import Attempt, Undecided
+from tidegate.flows.sink import SeenVersion
 
 BATCH = "01JD0000000000000000000000"
 LINE = (Snapshot(1, None), Snapshot(2, 1), Snapshot(3, 2), Snapshot(4, 3))
@@ -50,7 +51,7 @@ class Table:
     def stage_nothing(self) -> int:
         raise NotImplementedError
 
-    def publish(self, staged: int, floor: Floor, seen: int | None = None) -> Published:
+    def publish(self, staged: int, floor: Floor, seen: SeenVersion | None = None) -> Published:
         self.published.append(floor)
         return Published(99, staged)
 

@@ -68,8 +68,8 @@ def test_a_dataset_carries_each_option_of_its_format_and_no_other():
     format = Format("dsv", "", "", (Option("width", 3, "", small), Option("bare", False, "")))
     assert format.carry({"bare": True, "name": "of a field"}) == (("bare", True),)
     settled = format.settled({"age": "old", "width": 9})
-    assert settled == {"width": 9, "bare": False, "unknown": "report"}
-    assert format.for_modules(settled) == {"width": 9, "bare": False}
+    assert settled == {"width": 9, "bare": False, "unknown": "report", "from_key": ""}
+    assert format.for_modules(settled) == {"width": 9, "bare": False, "unknown": "report"}
     with pytest.raises(ValueError, match="at most 9"):
         format.settled({"width": 10})
 
@@ -86,7 +86,7 @@ def test_an_option_of_all_formats_is_written_only_if_it_is_not_the_default(name:
     assert format.carry({"unknown": "report"}) == format.carry({})
     assert dict(format.carry({"unknown": "refuse"})) == {**dict(format.carry({})), "unknown": "refuse"}
     format.check_known(["unknown"])
-    with pytest.raises(ValueError, match="columns that the schema lacks are one of report, refuse, ignore"):
+    with pytest.raises(ValueError, match="columns that the schema lacks are one of report, keep, refuse, ignore"):
         format.settled({"unknown": "evolve"})
 
 

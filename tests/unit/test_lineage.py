@@ -10,10 +10,13 @@ from tidegate.core.lineage import (
     Landed,
     checked_prefix,
     decode_complete,
+    decode_history,
     decode_landed,
+    encode_history,
     encode_landed,
     in_order,
 )
+from tidegate.core.publication import History, Snapshot
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 LANDED = st.builds(Landed, TEXTS, TEXTS, TEXTS, TEXTS, st.integers(1, 10))
@@ -54,6 +57,13 @@ def test_the_order_is_that_of_the_bytes(found: list[Landed]):
 def test_a_file_gives_back_what_was_written(found: list[Landed]):
     read = decode_landed(encode_landed(found)) if found else iter(())
     assert list(in_order(read, complete_of(found))) == found
+
+
+def test_a_history_gives_back_what_was_written():
+    """An audit asks which snapshots took rows away (`flows.replaced_rows`)."""
+    took = Snapshot(3, 2, frozenset({"B"}), source=9, holds="B", adds=True, removes=True, rewrites=True)
+    history = History("u", (took, Snapshot(2, 1, adds=True), Snapshot(1, None, removes=True)))
+    assert decode_history(encode_history(history)) == history
 
 
 def test_a_complete_run_gives_back_what_was_written():

@@ -158,14 +158,37 @@ def test_a_message_of_no_records_says_nothing():
     "event",
     [
         "ObjectRemoved:Delete",
-        "ObjectRemoved:DeleteMarkerCreated",
         "ObjectRestore:Completed",
         "LifecycleExpiration:Delete",
     ],
 )
 def test_a_deletion_and_the_like_are_no_uploads(event: str):
-    # a delete marker's record has no size and no ETag, which must not make it garbage
     assert parse(s3_message(s3_record("k", event=event, etag=None, size=None))) == [NotAnUpload(event)]
+
+
+def test_a_delete_marker_is_told_apart_from_other_deletions():
+    # its record has no size and no ETag, which must not make it garbage
+    record = s3_record("k", event="ObjectRemoved:DeleteMarkerCreated", version_id="m1", etag=None, size=None)
+    bridged = eventbridge_event("k", kind="Object Deleted", version_id="m1", etag=None)
+    del bridged["detail"]["object"]["size"]
+    bridged["detail"]["deletion-type"] = "Delete Marker Created"
+    for body in (s3_message(record), json.dumps(bridged)):
+        found = parsed(body)
+        assert (found.upload.version, found.upload.size, found.deletion) == ("m1", 0, True)
+    bridged["detail"]["deletion-type"] = "Permanently Deleted"
+    assert parse(json.dumps(bridged)) == [NotAnUpload("Object Deleted")]
+
+
+@pytest.mark.parametrize("detail", [{}, {"detail": []}, {"detail": None}, {"detail": {"deletion-type": 7}}])
+def test_a_deletion_that_says_nothing_is_none(detail: dict):
+    assert parse(json.dumps({"detail-type": "Object Deleted", **detail})) == [NotAnUpload("Object Deleted")]
+
+
+@pytest.mark.parametrize(("version_id", "etag"), [("null", None), ("null", ETAG), (None, ETAG)])
+def test_the_marker_of_a_bucket_with_suspended_versions_is_no_upload(version_id: str | None, etag: str | None):
+    record = s3_record("k", event="ObjectRemoved:DeleteMarkerCreated", version_id=version_id, etag=etag, size=None)
+    (found,) = parse(s3_message(record))
+    assert isinstance(found, NotAnUpload)
 
 
 @pytest.mark.parametrize("kind", ["Object Deleted", "Object Access Tier Changed"])

@@ -290,8 +290,9 @@ def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, ne
                     "existing",
                     "expect_every",
                     "format",
+                    "from_key",
                 ),
-                *("lanes", "maintain", "max_object_bytes", "name", "null"),
+                *("lanes", "maintain", "max_object_bytes", "name", "null", "on_delete", "on_overwrite"),
                 *("partition_by", "prefix", "retired", "schema", "source", "suffix", "table", "unknown", "versioned"),
             ],
         ),
@@ -716,3 +717,25 @@ def test_the_worker_that_is_always_there_leaves_room_for_another_job():
 def test_a_worker_waits_for_an_hour_at_most_or_always(said: str):
     with pytest.raises(SettingsError, match='it is "always", or "0s" to "1h"'):
         parse(f'{GOOD}\n[limits]\nstay = "{said}"')
+
+
+@pytest.mark.parametrize(
+    ("beside", "complaint"),
+    [
+        ("versioned = false", "a bucket without versions has none"),
+        ("existing = true\nversioned = false", "a bucket without versions has none"),
+        ("bad_rows_share = 0.1", "would stay in the table of rejected rows"),
+    ],
+)
+def test_a_route_that_replaces_needs_versions_and_sets_no_rows_aside(beside: str, complaint: str):
+    line = 'prefix = "flights/"'
+    assert complaint in refusal(with_line(line, f'{line}\non_overwrite = "replace"\n{beside}'))
+    assert parse(with_line(line, f'{line}\non_overwrite = "replace"')).routes[0].route().dataset.replaces
+    assert not parse(GOOD).routes[0].route().dataset.replaces
+
+
+def test_a_route_that_removes_replaces_too():
+    line = 'prefix = "flights/"'
+    removes = f'{line}\non_delete = "remove"'
+    assert 'it goes with on_overwrite = "replace"' in refusal(with_line(line, removes))
+    assert parse(with_line(line, f'{removes}\non_overwrite = "replace"')).routes[0].route().dataset.removes

@@ -359,7 +359,11 @@ def test_the_block_and_the_row_of_a_bad_value_are_told_as_whole(together: int):
 @given(ROWS, st.integers(1, 12), st.integers(1, 9))
 @settings(max_examples=60, deadline=None)
 def test_parquet_is_taken_as_whole(rows: list[dict[str, Any]], group: int, together: int):
-    with patch.object(parquet_files, "MOST_ROWS", together), patch.object(parquet_files, "PIECE_MEMORY", 40):
+    with (
+        patch.object(parquet_files, "MOST_ROWS", together),
+        patch.object(parquet_files, "PIECE_MEMORY", 40),
+        patch.object(streams, "PIECE_MEMORY", 40),
+    ):
         whole, piecewise = compared("parquet", parquet(rows, group), size=PLENTY)
     assert whole == ("rows", pa.Table.from_pylist(rows, SCHEMA).to_pylist(), "")
     assert piecewise == whole

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 from tidegate.aws.work import asking_s3
 from tidegate.core.audit import Listed, Marker
 from tidegate.core.errors import OutcomeUnknown
-from tidegate.core.uploads import Upload, version_of
+from tidegate.core.replacing import in_order, is_marker, listed_version
+from tidegate.core.uploads import Upload
 from tidegate.flows.ports import ListedPage
 
 if TYPE_CHECKING:
@@ -36,11 +37,13 @@ class S3Listing:
             answer = self._client.list_object_versions(**where)
         listed = tuple(
             Listed(
-                Upload(bucket, each["Key"], version_of(each["VersionId"], each["ETag"]), each["Size"]),
+                Upload(bucket, each["Key"], version, each.get("Size", 0)),
                 int(each["LastModified"].timestamp()),
                 each["IsLatest"],
+                is_marker(each),
             )
-            for each in answer.get("Versions", ())
+            for each in in_order(answer)
+            if (version := listed_version(each))
         )
         if not answer["IsTruncated"]:
             return ListedPage(listed, None)

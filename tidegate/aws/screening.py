@@ -52,6 +52,7 @@ class EmrScreens:
             ledger=self._ledger,
             claims=self._claims,
             rate=self._rate,
+            removes=route.dataset.removes,
         )
         return ["screen", f"--batch={run}", "--attempt=1", f"--screening={request.encode()}"]
 

@@ -74,6 +74,9 @@ def _routes(settings: Settings | None) -> Iterator[str]:
         yield f"{route.name}{retired}"
         yield f"  s3://{route.bucket}/{route.prefix}*{route.suffix}, read as {route.dataset.format}"
         yield f"  table {table}, {'maintained' if table in maintained else 'not maintained'}"
+        if route.dataset.replaces:
+            removes = ", and a deleted file's rows go" if route.dataset.removes else ""
+            yield f"  a corrected file's rows take the place of the earlier ones{removes}"
 
 
 def document(path: Path, found: Checked) -> dict[str, Any]:
@@ -81,6 +84,7 @@ def document(path: Path, found: Checked) -> dict[str, Any]:
     places = "field line=place.line column=place.column length=place.length warning message"
     names = (
         "route=name retired bucket prefix suffix format=dataset.format table=dataset.table schema=dataset.schema"
+        " replaces=dataset.replaces removes=dataset.removes"
         " partition_by=dataset.partition_by max_object_bytes=dataset.max_object_bytes audit_from lanes batch=limits"
     )
     maintained = settings.maintained_tables() if settings else ()

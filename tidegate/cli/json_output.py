@@ -19,7 +19,7 @@ from tidegate.core.audit import AuditCounts, AuditFinding, Listed, Window
 from tidegate.core.backfill import BackfillCounts, BackfillFinding, BackfillScope, Survey
 from tidegate.core.batches import Batch, State
 from tidegate.core.landed_files import LandedFile, LandedPage
-from tidegate.core.landed_versions import SeveralLanded, several_landed
+from tidegate.core.landed_versions import SeveralLanded
 from tidegate.core.maintenance import MaintainedTable
 from tidegate.core.outcomes import Conservation, Outcome
 from tidegate.core.spans import spans
@@ -33,7 +33,7 @@ from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.rebuild import Rebuilt
 from tidegate.flows.reconcile import Reconciled, TableFinding
 from tidegate.flows.status import RouteStatus
-from tidegate.flows.trace import Trace
+from tidegate.flows.trace import Trace, landed_beside
 
 VERSION = 1
 
@@ -153,13 +153,13 @@ SHOWN: dict[type, Callable[[Any], dict[str, Any]]] = {
     RouteStatus: lambda it: {
         **picked(it, "route=route.name configured table=route.dataset.table paused_at=paused uploads"),
         **picked(it, "quarantined_since rows=uploads.ended.rows rejected_rows=uploads.ended.rejected"),
-        **picked(it, "duplicates_refused=refused jobs unfinished wished aside"),
+        **picked(it, "replaced_rows=uploads.ended.replaced duplicates_refused=refused jobs unfinished wished aside"),
         "batches": _in_state(it),
         "wishes": [document(**picked(each, "batch=id state wish uploads=objects")) for each in it.wishes if each.wish],
         "unknown": _unknown(it.unknown),
     },
     Trace: lambda it: {
-        **picked(it, "version=claim.version outcome answer explanation rows rejected_rows=rejected"),
+        **picked(it, "version=claim.version outcome answer explanation rows rejected_rows=rejected replaced_by"),
         **picked(it, "table=batch.table claimed_at=claim.claimed_at batch"),
         "notice": document(id=it.claim.notice, state="claiming", decided_at=0)
         if it.notice is None
@@ -183,7 +183,7 @@ SHOWN: dict[type, Callable[[Any], dict[str, Any]]] = {
         **picked(it, "route=batch.route table=batch.table error"),
         **_fields(it.batch),
         "uploads": {name: count for name, count in it.batch.tally.as_dict().items() if name in tuple(Outcome)},
-        **picked(it.batch.tally, "rows rejected_rows=rejected"),
+        **picked(it.batch.tally, "rows rejected_rows=rejected replaced_rows=replaced"),
     },
     Quarantined: lambda it: {
         **picked(it, "route version batch attempt ended_at error"),
@@ -241,7 +241,7 @@ def trace(uri: str, traces: Sequence[Trace], near: Sequence[str] = ()) -> dict[s
         uri=uri,
         near=near,
         versions=[{**document(each), "next": _plain(each.next_steps(uri))} for each in traces],
-        several_landed=several_landed(uri, ((each.claim, each.batch) for each in traces)),
+        several_landed=landed_beside(uri, traces),
     )
 
 

@@ -191,7 +191,7 @@ def audited(counts: Mapping[str, AuditCounts], first: Sequence[tuple[Listed, Aud
         numbers(out, found.as_dict())
     sent = sum(found.sent for found in counts.values())
     for each, finding in first:
-        line = f"{each.upload}, of {iso(each.modified)}"
+        line = f"{each.upload}, of {iso(each.modified)}{': a deletion' if each.deletion else ''}"
         out.print(Text.assemble((f"{finding.value}: ", "bold red"), line), soft_wrap=True)
     if sent > len(first):
         out.print(f"and {sent - len(first):,} more", soft_wrap=True)
@@ -210,6 +210,7 @@ BACKFILL_ADVICE = {
     BackfillFinding.LET_GO: "`tidegate resend` sends it again, or an audit",
     BackfillFinding.FORGOTTEN: "its claim outlived its batch's record: see `tidegate trace`",
 }
+DELETION = "a deletion: it would be sent, and the rows of its object leave the table"
 
 
 def backfilled(
@@ -222,7 +223,8 @@ def backfilled(
         out.print(f"route {name}", soft_wrap=True)
         numbers(out, found.as_dict())
     for each, finding in first:
-        line = f"{each.upload}, of {iso(each.modified)}: {in_prose(BACKFILL_ADVICE[finding])}"
+        advice = DELETION if each.deletion and finding in SENT else BACKFILL_ADVICE[finding]
+        line = f"{each.upload}, of {iso(each.modified)}: {in_prose(advice)}"
         out.print(Text.assemble((f"{finding.value}: ", "bold red"), line), soft_wrap=True)
     listed = {*BACKFILL_ADVICE} if dry_run else {*BACKFILL_ADVICE} - SENT
     if left := sum(each.found[finding] for each in counts.values() for finding in listed) - len(first):

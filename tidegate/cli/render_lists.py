@@ -124,6 +124,7 @@ def _batch(out: Console, each: PastBatch, now: int) -> None:
     tally = batch.tally.as_dict()
     exceptions = [f"{tally[name]:,} {name}" for name in Outcome if tally[name] and name is not Outcome.COMMITTED]
     exceptions += [f"{counted(batch.tally.rejected, 'row')} rejected"] if batch.tally.rejected else []
+    exceptions += [f"{counted(batch.tally.replaced, 'row')} replaced"] if batch.tally.replaced else []
     if exceptions:
         say(out, "", f"  {', '.join(exceptions)}", indent=4)
     times = [f"gathered {duration(took.gathered)}"]

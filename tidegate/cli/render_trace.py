@@ -6,12 +6,11 @@ from tidegate.cli.render_status import next_step
 from tidegate.cli.render_unknown import of_batch
 from tidegate.cli.terminal import Text, console, say
 from tidegate.core.file_states import PENDING
-from tidegate.core.landed_versions import several_landed
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.quantities import counted
 from tidegate.core.times import iso
 from tidegate.flows.needs import NextStep
-from tidegate.flows.trace import Trace
+from tidegate.flows.trace import Trace, landed_beside
 
 OUTCOME_STYLE = {
     Outcome.COMMITTED.value: "green",
@@ -28,7 +27,7 @@ INDENT = 15
 def trace(uri: str, traces: Sequence[Trace]) -> None:
     out = console()
     out.print(Text(uri, "bold"), soft_wrap=True)
-    for several in several_landed(uri, ((each.claim, each.batch) for each in traces)):
+    for several in landed_beside(uri, traces):
         say(out, several.told, style="bold yellow", indent=4)
         next_step(out, NextStep(several.why, several.delete))
     for each in traces:

@@ -97,7 +97,7 @@ def resend(
         if each == LETTERS:
             left |= _letters(deployed, ports, dry_run=dry_run)
         elif each == QUARANTINE:
-            _quarantine(wanted, deployed, ports, dry_run=dry_run, yes=yes)
+            left |= _quarantine(wanted, deployed, ports, dry_run=dry_run, yes=yes)
         elif each in objects:
             left |= _object(each, objects[each], version, deployed, ports, dry_run=dry_run)
         else:
@@ -132,8 +132,8 @@ def _letters(deployed: Deployment, ports: Ports, *, dry_run: bool) -> bool:
 # --- quarantine ---
 
 
-def _quarantine(wanted: Selected, deployed: Deployment, ports: Ports, *, dry_run: bool, yes: bool) -> None:
-    """Release what was selected."""
+def _quarantine(wanted: Selected, deployed: Deployment, ports: Ports, *, dry_run: bool, yes: bool) -> bool:
+    """Release what was selected. Whether something of it stays."""
     began = ports.clock()
     found = find(wanted, deployed, ports)
     if dry_run:
@@ -154,7 +154,7 @@ def _quarantine(wanted: Selected, deployed: Deployment, ports: Ports, *, dry_run
     if done.corrected:
         are = counted(done.corrected, "upload is", "uploads are")
         terminal.tell(
-            f"{are} left: a later version of the object has landed, and the older rows would land beside its rows."
+            f"{are} left: a later version of the object has landed."
             " Settling gives them up; `tidegate resend s3://BUCKET/KEY --version VERSION` sends one all the same"
         )
     if done.sent:
@@ -164,6 +164,7 @@ def _quarantine(wanted: Selected, deployed: Deployment, ports: Ports, *, dry_run
         terminal.tell(
             "nothing of this is in quarantine, so nothing is sent: `tidegate files --state quarantined` has what is"
         )
+    return bool(done.corrected)
 
 
 def other_ways(found: Sequence[Quarantined], deployed: Deployment, ports: Ports) -> Iterator[str]:

@@ -36,7 +36,7 @@ class Announcement:
     def detail(self, deployment: str) -> Mapping[str, Any]:
         """The event's `detail`. The snapshot is text: JavaScript's numbers do not hold 64 bits."""
         uploads = self.tally.as_dict()
-        rows, rejected = uploads.pop("rows"), uploads.pop("rejected", 0)
+        rows, rejected, replaced = uploads.pop("rows"), uploads.pop("rejected"), uploads.pop("replaced")
         return {
             "id": self.id,
             "deployment": deployment,
@@ -47,5 +47,6 @@ class Announcement:
             "uploads": uploads,
             "rows": rows,
             "rejected_rows": rejected,
+            "replaced_rows": replaced,
             "committed_at": iso(self.committed_at),
         }

@@ -32,11 +32,16 @@ MARGIN = 60
 @dataclass(frozen=True, slots=True)
 class Listed:
     """One upload of a listing. `modified` is S3's Last-Modified in epoch seconds: when the object was put, or when its
-    multipart upload was begun. `latest`: it is the object's current version."""
+    multipart upload was begun. `latest`: it is the object's current version. `deletion`: it is a delete marker."""
 
     upload: Upload
     modified: int
     latest: bool = True
+    deletion: bool = False
+
+    def is_of(self, route: Route) -> bool:
+        """Whether the route takes it."""
+        return route.takes(self.upload) and (route.dataset.removes or not self.deletion)
 
     @property
     def can_be_read(self) -> bool:
@@ -124,10 +129,11 @@ def judge_listed(
     ended as present is committed.
 
     **An upload that ended without a row is lost again** if it was put again and no notification told of that. In a
-    bucket with versions a version is put once. A version that had vanished and is listed is there all the same. A
-    version id cannot tell the same bytes apart in a bucket without versions, but time can: the object was modified
-    after it was claimed. So it is for an upload that was dropped: nothing of it is sent, but the same bytes that
-    somebody put later are an upload of their own, which nobody has dropped.
+    bucket with versions a version is put once. A version that had vanished and is listed is there all the same. One
+    that was superseded has given way to a later one, and stays so. A version id cannot tell the same bytes apart in a
+    bucket without versions, but time can: the object was modified after it was claimed. So it is for an upload that was
+    dropped: nothing of it is sent, but the same bytes that somebody put later are an upload of their own, which nobody
+    has dropped.
     """
     if claim is None:
         return AuditFinding.LOST
@@ -158,6 +164,8 @@ def _was_put_again(listed: Listed, claim: Claim) -> bool:
 
 def _judge_ended(listed: Listed, claim: Claim) -> AuditFinding:
     if claim.outcome == Outcome.PRESENT:
+        return AuditFinding.COMMITTED
+    if claim.outcome == Outcome.SUPERSEDED and listed.upload.etag is None:
         return AuditFinding.COMMITTED
     if claim.outcome in (Outcome.VANISHED, Outcome.SUPERSEDED):
         return AuditFinding.LOST

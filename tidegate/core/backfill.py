@@ -30,7 +30,7 @@ class BackfillFinding(Enum):
     MISSING = "missing"  # the table lacks it, and no batch will bring it: send it
     ELSEWHERE = "elsewhere"  # it landed in another table, from before the route had this one: send it
     REMOVED = "removed"  # it landed in this table, and its rows were deleted: send it
-    LANDED = "landed"  # the table has rows of it, or it has none
+    LANDED = "landed"  # the table has rows of it, or of a later version that replaces it, or it has none
     UNFINISHED = "unfinished"  # a batch that has not ended lists it, or may list it
     PENDING = "pending"  # claimed, and its notice or batch has not ended
     COMMITTED = "committed"  # its rows were in this table, and its batch could bring them again: nothing is sent
@@ -72,22 +72,31 @@ class Surveyed:
         """One line."""
         upload = self.listed.upload
         told = self.claimed.value if self.claimed else ""
-        line = json.dumps([upload.bucket, upload.key, upload.version, upload.size, self.listed.modified, told])
+        where = [upload.bucket, upload.key, upload.version, upload.size]
+        line = json.dumps([*where, self.listed.modified, told, self.listed.deletion])
         return f"{line}\n".encode()
 
     @staticmethod
     def decode(line: bytes) -> "Surveyed":
-        bucket, key, version, size, modified, told = json.loads(line)
-        return Surveyed(Listed(Upload(bucket, key, version, size), modified), AuditFinding(told) if told else None)
+        bucket, key, version, size, modified, told, deletion = json.loads(line)
+        listed = Listed(Upload(bucket, key, version, size), modified, deletion=deletion)
+        return Surveyed(listed, AuditFinding(told) if told else None)
 
 
 def compare(
-    surveyed: Iterable[Surveyed], landed: Iterable[Landed], unfinished: Collection[tuple[str, str, str]]
+    surveyed: Iterable[Surveyed],
+    landed: Iterable[Landed],
+    unfinished: Collection[tuple[str, str, str]],
+    *,
+    replaces: bool = False,
 ) -> Iterator[tuple[Surveyed, BackfillFinding]]:
     """The finding on each upload of one bucket.
 
     `surveyed` is in the order of S3's listing, by key; `landed` in the order of a lineage. What both have of one key is
     in memory, and no more. `unfinished` are the identities that batches list which have not ended.
+
+    `replaces`: rows of a version stand for those of the earlier ones, which S3 lists after it. So does a deletion,
+    which has landed if the table has no rows of the object.
 
     Rows that name an object and no version count as rows of each version: nobody can say which one they are of.
 
@@ -96,6 +105,7 @@ def compare(
     rows = groupby(landed, key=lambda each: (each.bucket, each.key))
     there = next(rows, None)
     versions: frozenset[str] = frozenset()
+    given_way = False
     last: tuple[str, str] | None = None
     for each in surveyed:
         upload = each.listed.upload
@@ -103,12 +113,16 @@ def compare(
         if last is not None and place < last:
             raise Rejected(f"S3 listed s3://{upload.bucket}/{upload.key} after s3://{last[0]}/{last[1]}: out of order")
         if place != last:
-            last, versions = place, frozenset()
+            last, versions, given_way = place, frozenset(), False
             while there is not None and there[0] < place:
                 there = next(rows, None)
             if there is not None and there[0] == place:
                 versions = frozenset(row.version for row in there[1])
-        yield each, _finding(each, versions, unfinished)
+        nothing_to_do = given_way or (each.listed.deletion and not versions)
+        finding = BackfillFinding.LANDED if nothing_to_do else _finding(each, versions, unfinished)
+        has_landed = upload.version in versions or each.claimed is AuditFinding.COMMITTED  # without a row, perhaps
+        given_way = given_way or each.listed.deletion or (replaces and has_landed)
+        yield each, finding
 
 
 def _finding(
@@ -145,7 +159,7 @@ class BackfillScope:
             (self.versions or listed.latest)
             and listed.can_be_read
             and self.since <= listed.modified <= self.until
-            and self.route.takes(listed.upload)
+            and listed.is_of(self.route)
         )
 
 

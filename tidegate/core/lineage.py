@@ -15,7 +15,7 @@ EMR may run two drivers for one job, and they may read two snapshots. So each wr
 import gzip
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 
 from tidegate.core.errors import Rejected
 from tidegate.core.publication import History, Snapshot
@@ -31,6 +31,7 @@ LINEAGE_COLUMNS = {
 """The columns of the lineage, with Spark's types. They follow those of the schema, and none is ever null."""
 
 VERSION = 1
+HISTORY_VERSION = 2  # since 2 it says which snapshots added and removed files
 SCHEME = "s3://"
 PART_UPLOADS = 50_000
 """How many uploads one file has at most: whoever reads it has it in memory."""
@@ -111,10 +112,11 @@ def history_name(folder: str) -> str:
 def encode_history(history: History) -> bytes:
     """`history` as gzipped JSON, its head first."""
     told = {
-        "v": VERSION,
+        "v": HISTORY_VERSION,
         "uuid": history.table_uuid,
         "ancestors": [
-            [each.id, each.parent, sorted(each.publishes), each.source, each.holds] for each in history.ancestors
+            [each, parent, sorted(publishes), *more]
+            for each, parent, publishes, *more in map(astuple, history.ancestors)
         ],
     }
     return gzip.compress(json.dumps(told).encode(), mtime=0)
@@ -123,10 +125,9 @@ def encode_history(history: History) -> bytes:
 def decode_history(body: bytes) -> History:
     """Raises Rejected if newer code wrote it."""
     told = json.loads(gzip.decompress(body))
-    check_version(told["v"], "history.json.gz of a lineage run", VERSION)
+    check_version(told["v"], "history.json.gz of a lineage run", HISTORY_VERSION)
     ancestors = (
-        Snapshot(each, parent, frozenset(publishes), source, holds)
-        for each, parent, publishes, source, holds in told["ancestors"]
+        Snapshot(each, parent, frozenset(publishes), *more) for each, parent, publishes, *more in told["ancestors"]
     )
     return History(told["uuid"], tuple(ancestors))
 

@@ -18,13 +18,17 @@ from tidegate.core.uploads import Upload, version_of
 
 MAX_KEY_BYTES = 1024
 MAX_VERSION_CHARACTERS = 1024
+MARKED = "ObjectRemoved:DeleteMarkerCreated"
+"""Of a bucket with versions (https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html,
+as the other names; of EventBridge: .../userguide/ev-events.html)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notified:
-    """One record that names an upload."""
+    """One record that names an upload. `deletion`: it is a delete marker, the version that hides a deleted object."""
 
     upload: Upload
+    deletion: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,8 @@ def _judge(record: Any, read: Callable[[Any], Record], body: Callable[[], str]) 
 
 def _from_s3(record: Any) -> Record:
     event = _text(record, "eventName")
-    if "ObjectCreated:" not in event:
+    deletion = event.endswith(MARKED)
+    if "ObjectCreated:" not in event and not deletion:
         return NotAnUpload(event)
     # S3 form-encodes the key once. errors="strict", because a replaced byte would name another object
     encoded = _text(record, "s3", "object", "key")
@@ -88,18 +93,21 @@ def _from_s3(record: Any) -> Record:
         raise Rejected(f"the key {encoded!r} does not decode to UTF-8") from None
     details = record["s3"]["object"]
     bucket, at = _text(record, "s3", "bucket", "name"), _when(record.get("eventTime"))
-    return _upload(bucket, key, details, details.get("versionId"), details.get("eTag"), at)
+    return _upload(bucket, key, details, details.get("versionId"), details.get("eTag"), at, deletion)
 
 
 def _from_eventbridge(event: Any) -> Record:
     kind = _text(event, "detail-type")
-    if kind != "Object Created":
+    detail = event.get("detail")
+    marked = isinstance(detail, dict) and detail.get("deletion-type") == "Delete Marker Created"
+    deletion = kind == "Object Deleted" and marked
+    if kind != "Object Created" and not deletion:
         return NotAnUpload(kind)
     # EventBridge does not encode the key: a `+` is a plus
     key = _text(event, "detail", "object", "key")
     details = event["detail"]["object"]
     bucket, at = _text(event, "detail", "bucket", "name"), _when(event.get("time"))
-    return _upload(bucket, key, details, details.get("version-id"), details.get("etag"), at)
+    return _upload(bucket, key, details, details.get("version-id"), details.get("etag"), at, deletion)
 
 
 def _when(time: Any) -> int:
@@ -111,10 +119,14 @@ def _when(time: Any) -> int:
     return max(0, int(found.timestamp())) if found.tzinfo else 0
 
 
-def _upload(bucket: str, key: str, details: Mapping[str, Any], version_id: Any, etag: Any, at: int) -> Record:
+def _upload(
+    bucket: str, key: str, details: Mapping[str, Any], version_id: Any, etag: Any, at: int, deletion: bool
+) -> Record:
     for name, value in (("version id", version_id), ("ETag", etag)):
         if value is not None and not isinstance(value, str):
             raise Rejected(f"the {name} of s3://{bucket}/{key} is not text: {value!r}")
+    if deletion and version_id in (None, "", "null"):
+        return NotAnUpload("a deletion in a bucket whose versioning is suspended")
     version = version_of(version_id, etag)
     if not version:
         raise Rejected(f"the record of s3://{bucket}/{key} has neither a version id nor an ETag")
@@ -131,7 +143,7 @@ def _upload(bucket: str, key: str, details: Mapping[str, Any], version_id: Any, 
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**63:
         raise Rejected(f"the size of s3://{bucket}/{key} is not a count of bytes: {size!r}")
     sequencer = details.get("sequencer") or ""
-    return Notified(Upload(bucket, key, version, size, str(sequencer), at))
+    return Notified(Upload(bucket, key, version, size, str(sequencer), at), deletion)
 
 
 def _text(record: Any, *path: str) -> str:

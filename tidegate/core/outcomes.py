@@ -40,7 +40,8 @@ class Read:
     `refused`: S3 refused the read. That is an ending only if the upload is the cause, and not the caller. `where` is
     where in the file the error is, and may quote it; empty if that is not known. `spoiled`: rows of it were emitted
     before that was known, or otherwise than it has them. What was staged from this reading must not be published.
-    `unknown` are the names in it that the route's schema lacks (`core.unknown`). Nothing rests on them.
+    `unknown` are the names in it that the route's schema lacks (`core.unknown`). Nothing rests on them. `deletion`: it
+    is a delete marker, a version without rows.
     """
 
     outcome: Outcome
@@ -51,12 +52,13 @@ class Read:
     spoiled: bool = False
     rejected: int = 0
     unknown: tuple[str, ...] = field(default=(), compare=False)
+    deletion: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
     """The number of uploads for each outcome, and the number of rows of the committed ones: those in the table, and
-    those that were rejected."""
+    those that were rejected. `replaced` rows of earlier versions have left the table for them."""
 
     committed: int = 0
     quarantined: int = 0
@@ -65,6 +67,7 @@ class Tally:
     present: int = 0
     rows: int = 0
     rejected: int = 0
+    replaced: int = 0
 
     @property
     def uploads(self) -> int:

@@ -16,7 +16,8 @@ class Snapshot:
 
     `publishes` are the batches that this version published or fenced: one, as a rule, or none. `source` is what was
     staged for it. `holds` is the batch that its rows are marked with. A version that holds a batch and does not publish
-    it went in unchecked.
+    it went in unchecked. `adds` and `removes`: files of rows came, or went or lost rows. `rewrites`: files of rows, or
+    what says which rows of them are lost, went, perhaps for others.
     """
 
     id: int
@@ -24,6 +25,9 @@ class Snapshot:
     publishes: frozenset[str] = frozenset()
     source: int = 0
     holds: str = ""
+    adds: bool = False
+    removes: bool = False
+    rewrites: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 import gzip
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from itertools import groupby
 from typing import Any
 
 from tidegate.core.manifests import OwnedUpload, Sealed
 from tidegate.core.outcomes import ABANDONED, Outcome, Tally
 from tidegate.core.publication import Floor
+from tidegate.core.replacing import HeldRows
 from tidegate.core.unknown import NO_NAMES, UnknownNames, from_header
 from tidegate.core.versions import check_version
 
@@ -71,6 +72,9 @@ class Outcomes:
 
     `unknown` is what the committed uploads have that the route's schema lacks. Nothing is decided by it, either; nor by
     `slowly`, which is the setting of the table that had Spark write the rows, where the tasks would have been faster.
+
+    `replaced` are the rows of earlier versions that leave the table when these outcomes count. `deleted` are the
+    objects (URIs) whose deletion is among the uploads, `emptied` those of which a version without rows landed.
     """
 
     staged: int
@@ -83,6 +87,9 @@ class Outcomes:
     rejected_rows: tuple[tuple[int, ...], ...] = ()
     unknown: UnknownNames = NO_NAMES
     slowly: str = ""
+    replaced: tuple[HeldRows, ...] = ()
+    deleted: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         rows: dict[str, Any] = {"rows": self.rows} if self.rows else {}
@@ -97,6 +104,9 @@ class Outcomes:
             **rows,
             **self.unknown.as_header(),
             **({"slowly": self.slowly} if self.slowly else {}),
+            **({"replaced": [astuple(each) for each in self.replaced]} if self.replaced else {}),
+            **({"deleted": self.deleted} if self.deleted else {}),
+            **({"emptied": self.emptied} if self.emptied else {}),
         }
         lines = [json.dumps(header), *(json.dumps(ending.as_dict()) for ending in self.endings)]
         return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)
@@ -117,6 +127,9 @@ def decode_outcomes(body: bytes) -> Outcomes:
         tuple(map(tuple, about.get("rejected_rows", ()))),
         from_header(about),
         about.get("slowly", ""),
+        tuple(HeldRows(*each) for each in about.get("replaced", ())),
+        tuple(about.get("deleted", ())),
+        tuple(about.get("emptied", ())),
     )
 
 
@@ -276,8 +289,10 @@ def _in_parts(sealed: Sealed, outcomes: Outcomes, counts: tuple[tuple[int, ...],
     return dict(zip(sealed.parts, counts, strict=True)) if known else {}
 
 
-def tally_of(outcomes: Iterable[Outcome], rows: int, rejected: int = 0) -> Tally:
+def tally_of(outcomes: Iterable[Outcome], rows: int, rejected: int = 0, replaced: int = 0) -> Tally:
     counts = dict.fromkeys(Outcome, 0)
     for outcome in outcomes:
         counts[outcome] += 1
-    return Tally(**{outcome.value: count for outcome, count in counts.items()}, rows=rows, rejected=rejected)
+    return Tally(
+        **{outcome.value: count for outcome, count in counts.items()}, rows=rows, rejected=rejected, replaced=replaced
+    )

@@ -19,8 +19,9 @@ class Dataset:
     """How ingest turns a route's files into a table's rows.
 
     `schema` is Spark DDL without the lineage columns. `max_object_bytes` bounds one file both as stored and
-    decompressed, because one task reads it. `options` are the format's, sorted by name. This module
-    does not interpret them (see `tidegate.formats.registry`).
+    decompressed, because one task reads it. `replaces`: the rows of an object's later version replace those of the
+    earlier ones. `removes`: an object that is deleted has no rows. `options` are the format's, sorted by name. This
+    module does not interpret them (see `tidegate.formats.registry`).
     """
 
     table: str
@@ -29,6 +30,8 @@ class Dataset:
     partition_by: tuple[str, ...] = ()
     max_object_bytes: int = 100_000_000_000
     options: tuple[tuple[str, Any], ...] = ()
+    replaces: bool = False
+    removes: bool = False
 
     @property
     def rejected_table(self) -> str:
@@ -133,7 +136,9 @@ def encode_dataset(dataset: Dataset) -> str:
 
 def reading_of(dataset: Dataset) -> str:
     """The same for datasets by which a file becomes the same rows, whatever their table is."""
-    return hashlib.sha256(encode_dataset(replace(dataset, table="", partition_by=())).encode()).hexdigest()[:16]
+    return hashlib.sha256(
+        encode_dataset(replace(dataset, table="", partition_by=(), replaces=False, removes=False)).encode()
+    ).hexdigest()[:16]
 
 
 def decode_dataset(text: str) -> Dataset:
@@ -155,8 +160,12 @@ def decode_route(text: str) -> Route:
 
 
 def _fields(dataset: Dataset) -> dict[str, Any]:
-    """A dataset's fields, with its options beside them."""
+    """A dataset's fields, with its options beside them. One that appends has the text that it had before any could
+    replace."""
     given = asdict(dataset)
+    for name in ("replaces", "removes"):
+        if not given[name]:
+            del given[name]
     return {**dict(given.pop("options")), **given}
 
 

@@ -32,7 +32,8 @@ class ScreeningRequest:
     """What a job is to compare: the uploads that a route takes, within the window, with the ledger.
 
     `ledger` is the table's name, and `claims` how long it keeps a claim (seconds). `rate` is how many uploads all tasks
-    together compare in a second, at most: each costs a read of the ledger, which the live traffic needs too.
+    together compare in a second, at most: each costs a read of the ledger, which the live traffic needs too. `removes`:
+    deletions are uploads, too.
     """
 
     bucket: str
@@ -44,6 +45,7 @@ class ScreeningRequest:
     ledger: str
     claims: int
     rate: int
+    removes: bool = False
 
     def encode(self) -> str:
         return json.dumps({"v": VERSION, **asdict(self)}, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

@@ -1,11 +1,12 @@
 """Accounting: every upload of a batch has one ending in what a driver staged, and the counts agree with the table's."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import ROWS_OF, Outcome, Read
 from tidegate.core.receipts import Ending, Outcomes, rows_by_part, tally_of
+from tidegate.core.replacing import HeldRows
 from tidegate.core.unknown import gathered
 from tidegate.core.uploads import Upload, neighbourhood
 from tidegate.flows.sink import Staged
@@ -34,13 +35,16 @@ def present(batch: str) -> Read:
     return Read(Outcome.PRESENT, error=f"{ROWS_OF}{batch}")
 
 
-def outcomes_of_staged(batch: str, ended: Ended, staged: Staged, digest: str) -> Outcomes:
+def outcomes_of_staged(
+    batch: str, ended: Ended, staged: Staged, digest: str, replaced: tuple[HeldRows, ...] | None = None
+) -> Outcomes:
     """The outcomes of the staged snapshot, checked against the table's own row count: Retryable if they differ.
-    `digest` is that of the manifest."""
+    `digest` is that of the manifest. `replaced` rows leave the table with it, if the route replaces."""
     tally = tally_of(
         (read.outcome for _, read in ended),
         sum(read.rows for _, read in ended),
         sum(read.rejected for _, read in ended),
+        sum(each.rows for each in replaced or ()),
     )
     if staged.rows != tally.rows:
         raise Retryable(f"batch {batch}: {tally.rows} rows were read, {staged.rows} are in snapshot {staged.id}")
@@ -63,7 +67,14 @@ def outcomes_of_staged(batch: str, ended: Ended, staged: Staged, digest: str) ->
         rejected_rows=rows_by_part((item.notice, read.rejected) for item, read in ended) if rejected else (),
         unknown=gathered((item.upload.uri, read.unknown) for item, read in ended if read.outcome is Outcome.COMMITTED),
         slowly=staged.slowly,
+        replaced=replaced or (),
+        deleted=tuple(item.upload.uri for item, read in ended if read.deletion),
+        emptied=() if replaced is None else tuple(_without_rows(ended)),
     )
+
+
+def _without_rows(ended: Ended) -> Iterator[str]:
+    return (item.upload.uri for item, read in ended if read.outcome is Outcome.COMMITTED and not read.rows)
 
 
 def no_neighbour(upload: Upload) -> bool:

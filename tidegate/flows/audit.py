@@ -244,9 +244,11 @@ def _audit_page(
     lost is sent to those of `takers` that take it."""
     page = ports.listing.page(route.bucket, route.prefix, after, route.owner)
     now = ports.clock()
-    listed = [each for each in page.listed if route.takes(each.upload)]
+    listed = [each for each in page.listed if each.is_of(route)]
     taken_by = {
-        each: taker for each in listed if look.window.has(each, now) and (taker := takers.route_of(each.upload))
+        each: taker
+        for each in listed
+        if look.window.has(each, now) and (taker := takers.route_of(each.upload)) and each.is_of(taker)
     }
     judged = judge_page(list(taken_by), look.window, ports.ledger, now)
     found = {each: said.finding for each, said in judged.items()}

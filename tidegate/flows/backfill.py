@@ -206,7 +206,7 @@ def send_missing(
     again = Again(scope.route.dataset.table, history, ports, dry=backfill.dry)
     counts: Counter[BackfillFinding] = Counter()
     size = sent = 0
-    found = compare(kept, landed, unfinished)
+    found = compare(kept, landed, unfinished, replaces=scope.route.dataset.replaces)
     while portion := list(islice(found, AT_ONCE)):
         judged = again.judged(portion)
         counts.update(judged.values())

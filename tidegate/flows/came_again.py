@@ -21,7 +21,8 @@ def look_for(again: Sequence[Upload], sink: Sink, work: Work, *, batch: str) -> 
     of these. `batch` is the one that asks. Raises Retryable if a batch needs a fence first."""
     history, taken = sink.rolled_back()
     seen = history.ancestors[0].id
-    there = sink.present(again, seen)
+    held = {(each.uri, each.version): each.batch for each in sink.rows_of_objects({each.uri for each in again}, seen)}
+    there = {each.identity: held[each.uri, each.version] for each in again if (each.uri, each.version) in held}
     absent = {each.identity: each for each in again if each.identity not in there}
     _require_fences(absent, history, taken - {batch}, sink, work, batch=batch)
     return seen, there

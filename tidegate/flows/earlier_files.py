@@ -46,7 +46,8 @@ def _of_route(route: Route, ports: Ports) -> EarlierFiles:
     except TidegateError as error:
         return EarlierFiles(route, trouble=str(error))
     before = ports.clock() - RECENT
-    found = [each.upload for each in page.listed if each.latest and each.modified < before and route.takes(each.upload)]
+    there = (each for each in page.listed if each.latest and not each.deletion and route.takes(each.upload))
+    found = [each.upload for each in there if each.modified < before]
     if found and ports.ledger.claims_on(found[:1]):
         return EarlierFiles(route)  # another route took them, under the name that this one had before
     return EarlierFiles(route, len(found), page.after is not None)

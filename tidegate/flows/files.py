@@ -32,7 +32,7 @@ from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.receipts import Ending, Outcomes, rejected_in_parts, rows_in_parts
 from tidegate.core.uploads import Upload
 from tidegate.flows.batch_list import MOST_LOOKED_AT, PAGES, BatchIds, Wanted, newest_batches
-from tidegate.flows.landed_versions import landed_versions
+from tidegate.flows.landed_versions import keeps_latest_only, landed_versions
 from tidegate.flows.outcomes import published_outcomes
 from tidegate.flows.ports import Ports
 
@@ -133,7 +133,7 @@ def files_within(
 
 
 def _with_versions(files: Sequence[KnownFile], ports: Ports) -> tuple[KnownFile, ...]:
-    landed = [each for each in files if each.state.outcome == Outcome.COMMITTED]
+    landed = [each for each in files if each.state.outcome == Outcome.COMMITTED and not keeps_latest_only(each.batch)]
     counts = landed_versions(((each.upload.bucket, each.upload.key) for each in landed), ports)
 
     def told(each: KnownFile) -> KnownFile:

@@ -41,7 +41,7 @@ def intake(
     for delivery in deliveries:
         for record in parse(delivery.body):
             match record:
-                case Notified(upload) if is_folder(upload):
+                case Notified(upload, deletion) if is_folder(upload) or (deletion and not _follows(index, upload)):
                     counted[Metric.RECORDS_NOT_UPLOADS] += 1
                 case Notified(upload):
                     if route := index.route_of(upload):
@@ -65,6 +65,12 @@ def intake(
         ports.measure(metric, records)
     give_back |= _publish(gathered, routes, ports, tell_trouble)
     return frozenset(give_back)
+
+
+def _follows(index: RouteIndex, upload: Upload) -> bool:
+    """Whether its route removes what is deleted."""
+    route = index.route_of(upload)
+    return route is not None and route.dataset.removes
 
 
 def _ignored(upload: Upload, places: Iterable[tuple[str, str]]) -> bool:

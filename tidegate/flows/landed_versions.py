@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
+from tidegate.core.batches import Batch
 from tidegate.core.landed_versions import landed_in
+from tidegate.core.routes import decode_dataset
 from tidegate.flows.ports import Ports
 
 MOST_ASKED = 100
@@ -16,6 +18,11 @@ MOST_ASKED = 100
 
 ObjectPlace = tuple[str, str]
 """Bucket and key."""
+
+
+def keeps_latest_only(batch: Batch) -> bool:
+    """Whether its route replaces: of an object the latest version has rows, however many have landed."""
+    return bool(batch.dataset) and decode_dataset(batch.dataset).replaces
 
 
 def landed_versions(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[ObjectPlace, Mapping[str, int]]:

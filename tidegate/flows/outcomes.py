@@ -15,9 +15,13 @@ from tidegate.flows.ports import Work
 
 def published_outcomes(batch_id: str, work: Work) -> Outcomes | None:
     """Those of the snapshot that was published, as the receipt names it. None if one of the two files is missing."""
-    folder = batch_folder(batch_id)
-    receipt = work.get(folder + "receipt.json")
-    body = work.get(outcomes_name(folder, decode_receipt(receipt).staged)) if receipt else None
+    receipt = work.get(batch_folder(batch_id) + "receipt.json")
+    return staged_outcomes(batch_id, decode_receipt(receipt).staged, work) if receipt else None
+
+
+def staged_outcomes(batch_id: str, staged: int, work: Work) -> Outcomes | None:
+    """Those of this staged snapshot. None if the file is missing."""
+    body = work.get(outcomes_name(batch_folder(batch_id), staged))
     return decode_outcomes(body) if body else None
 
 

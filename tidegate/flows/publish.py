@@ -17,8 +17,7 @@ part of step 5, and of each try of its commit. Nothing is deleted before the tab
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
@@ -27,8 +26,6 @@ from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.manifests import (
     OwnedUpload,
     batch_folder,
-    decode_part,
-    decode_sealed,
     failure_name,
     floor_name,
     outcomes_name,
@@ -46,21 +43,29 @@ from tidegate.core.receipts import (
     encode_floor,
     reads_carefully,
 )
+from tidegate.core.replacing import HeldRows
 from tidegate.core.uploads import Upload
 from tidegate.flows.accounting import accounted, judge_refused, no_neighbour, outcomes_of_staged, present
 from tidegate.flows.came_again import look_for
+from tidegate.flows.manifest import read_manifest
 from tidegate.flows.ports import Work
 from tidegate.flows.rejected import land_rejected
-from tidegate.flows.sink import Hopeless, PublishTarget, ReaderDied, RejectedUndecided, Sink, Undecided
+from tidegate.flows.replacing import OUTDATED, NewestFirst, Replacement, look_at_versions, not_asked
+from tidegate.flows.sink import (
+    Hopeless,
+    PublishTarget,
+    ReaderDied,
+    RejectedUndecided,
+    SeenVersion,
+    Sink,
+    TableMoved,
+    Undecided,
+)
 
 log = logging.getLogger("tidegate")
 
 PUBLISH_TRIES = 8
 ATTEMPTS_LOOKED_AT = 10
-PARTS_AT_ONCE = 10
-"""As many as a client of botocore keeps connections."""
-FEW_PARTS = 10
-DIFFERS = "Nothing was published. The ledger is damaged: docs/operations.md, `A lost ledger`"
 
 
 NOTHING_ENDED = Outcomes(staged=0, fence=True, tally=NO_TALLY)
@@ -94,8 +99,10 @@ class Attempt:
     last: bool = False
     can_read_near: Callable[[Upload], bool] = no_neighbour
     run: str = ""
-    seen: int | None = field(default=None, init=False)
-    """The version of the table at which what came again was looked for."""
+    newest_first: NewestFirst = not_asked
+    seen: SeenVersion | None = field(default=None, init=False)
+    """The version of the table at which what came again, or what is replaced, was looked for."""
+    replacement: Replacement | None = field(default=None, init=False)
 
     @property
     def folder(self) -> str:
@@ -206,7 +213,14 @@ class Attempt:
 
     def publish(self, staged: int, floor: Floor) -> Published:
         """Try to publish what this driver staged, and only that, until the table has decided."""
-        return self.publish_to(self.sink, staged, floor, self._unprovable, self.seen)
+        for tries_left in reversed(range(PUBLISH_TRIES)):
+            try:
+                return self.publish_to(self.sink, staged, floor, self._unprovable, self.seen)
+            except TableMoved:
+                if not (tries_left and self.replacement):
+                    raise
+                self.seen = self.replacement.follow()
+        raise AssertionError("a try returns or raises")
 
     def publish_to(
         self,
@@ -214,7 +228,7 @@ class Attempt:
         staged: int,
         floor: Floor,
         undecided: "ToldUndecided",
-        seen: int | None = None,
+        seen: SeenVersion | None = None,
     ) -> Published:
         """As `publish`, to this table, whose history must have `seen`. `undecided` makes the error for a history that
         proves nothing: of the reason, and of the staged snapshot that may have been published."""
@@ -234,7 +248,7 @@ class Attempt:
         floor: Floor,
         tries: "Tries",
         undecided: "ToldUndecided",
-        seen: int | None,
+        seen: SeenVersion | None,
     ) -> Published:
         """One commit; after an error, one reading of the history.
 
@@ -286,14 +300,25 @@ class Attempt:
         """
         items = self.manifest()
         again = [item.upload for item in items if item.again]
-        self.seen, there = look_for(again, self.sink, self.work, batch=self.batch) if again else (None, {})
-        absent = [item for item in items if item.upload.identity not in there]
-        staged = self.sink.stage(absent, careful=reads_carefully(self._failures(), last=self.last))
-        read = accounted(self.batch, absent, staged)
+        version, there = look_for(again, self.sink, self.work, batch=self.batch) if again else (None, {})
+        self.seen = None if version is None else SeenVersion(version)
+        taken = [item for item in items if item.upload.identity not in there]
+        if self.sink.replaces:
+            uploads = [item.upload for item in taken]
+            self.replacement = look_at_versions(uploads, self.sink, self.newest_first, version, self.work)
+            self.seen, taken = self.replacement.seen, self.replacement.taken(taken)
+        # on the version that was looked at: what leaves is told by files of that version
+        at = self.replacement.seen.version if self.replacement else None
+        staged = self.sink.stage(taken, careful=reads_carefully(self._failures(), last=self.last), at=at)
+        read = accounted(self.batch, taken, staged)
         judge_refused(self.batch, read, last=self.last, can_read_near=self.can_read_near)
+        replaced: tuple[HeldRows, ...] | None = None
+        if self.replacement:
+            read, staged, replaced = self.replacement.stage(read, staged)
         reads = {item.upload.identity: each for item, each in read}
-        ended = [(item, reads.get(item.upload.identity) or present(there[item.upload.identity])) for item in items]
-        outcomes = outcomes_of_staged(self.batch, ended, staged, self.digest)
+        reads |= {identity: present(batch) for identity, batch in there.items()}
+        ended = [(item, reads.get(item.upload.identity, OUTDATED)) for item in items]
+        outcomes = outcomes_of_staged(self.batch, ended, staged, self.digest, replaced)
         self.work.put(outcomes_name(self.folder, staged.id), outcomes.encode())
         return staged.id
 
@@ -311,41 +336,7 @@ class Attempt:
         return staged
 
     def manifest(self) -> list[OwnedUpload]:
-        """The uploads of the sealed batch, each once, in a fixed order."""
-        body = self.work.get(self.folder + "sealed.json")
-        if body is None:
-            raise Retryable(f"batch {self.batch}: sealed.json is missing in the work bucket")
-        sealed = decode_sealed(body)
-        if self.digest and sealed.digest != self.digest:
-            raise Hopeless(
-                f"batch {self.batch}: its manifest has the digest {sealed.digest}, the ledger registered parts with the"
-                f" digest {self.digest}: they are of different histories. {DIFFERS}"
-            )
-        items: list[OwnedUpload] = []
-        for part in self._parts(sealed.parts):
-            items += decode_part(part)
-        identities = {item.upload.identity for item in items}
-        if not len(identities) == len(items) == sealed.objects:
-            raise Hopeless(
-                f"batch {self.batch}: its parts name {len(items)} uploads, {len(identities)} different ones, and its"
-                f" manifest says {sealed.objects}. Nothing was published; compare parts/ and sealed.json"
-            )
-        return items
-
-    def _parts(self, names: Sequence[str]) -> Iterator[bytes]:
-        """The parts in this order. Many are read at once: a batch of small notices has thousands of them. The first
-        that cannot be read ends it, and those that were not asked for yet are left out."""
-        if len(names) <= FEW_PARTS:
-            yield from map(self._part, names)
-            return
-        with ThreadPoolExecutor(PARTS_AT_ONCE, thread_name_prefix="parts") as pool:
-            yield from pool.map(self._part, names)
-
-    def _part(self, name: str) -> bytes:
-        part = self.work.get(self.folder + name)
-        if part is None:
-            raise Retryable(f"batch {self.batch}: {name} is missing in the work bucket")
-        return part
+        return read_manifest(self.batch, self.digest, self.work)
 
     # ---- the receipt
 

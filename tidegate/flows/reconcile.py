@@ -70,6 +70,7 @@ from tidegate.core.uploads import Upload
 from tidegate.flows.hand_off import dataset_of
 from tidegate.flows.outcomes import floors_of, published_outcomes
 from tidegate.flows.ports import Ports
+from tidegate.flows.replaced_rows import CommittedBatch, ReplacedRows
 
 HEADERS = 1_000
 """Headers that are read together."""
@@ -139,19 +140,6 @@ class Reconciled:
 
 
 @dataclass(frozen=True, slots=True)
-class _Expected:
-    """What line 1 read of a committed batch."""
-
-    route: str
-    table: str
-    held: Holding
-    sent_again: bool = False
-    goes_to: str = ""
-    present: bool = False
-    """Whether uploads of it were in the table already."""
-
-
-@dataclass(frozen=True, slots=True)
 class _LetGo:
     """What line 1 read of a batch whose uploads may land with others: it is abandoned, or rows of it were removed."""
 
@@ -176,21 +164,27 @@ def reconcile(
     """
     routes = {**ports.ledger.known_routes(), **configured}
     wanted = [each for each in routes.values() if route in (None, each.name)]
-    expected: dict[str, _Expected] = {}
+    expected: dict[str, CommittedBatch] = {}
     let_go: dict[str, _LetGo] = {}
     for batch, table in _ended(oldest, {each.name: each for each in wanted}, ports):
         landed = batch.state is State.COMMITTED
         if landed:
             today = routes[batch.route].dataset.table
             goes_to = today if today != table else ""
-            expected[batch.id] = _Expected(
-                batch.route, table, _held(batch), batch.sent_again, goes_to, bool(batch.tally.present)
+            expected[batch.id] = CommittedBatch(
+                batch.route,
+                table,
+                _held(batch),
+                batch.sent_again,
+                goes_to,
+                bool(batch.tally.present),
+                bool(batch.tally.replaced),
             )
         if not landed or batch.rows_removed:
             let_go[batch.id] = _LetGo(batch.route, table, batch.attempt)
     tell(f"{len(expected)} committed batches, {len(let_go.keys() - expected.keys())} abandoned ones")
     run = _Reconciling(ports, expected, let_go, route, oldest, made_at, tell)
-    compared: list[_Expected | _LetGo] = [*expected.values(), *let_go.values()]
+    compared: list[CommittedBatch | _LetGo] = [*expected.values(), *let_go.values()]
     for table in sorted({*(each.dataset.table for each in wanted), *(each.table for each in compared)}):
         run.read(table)
     run.compare()
@@ -218,7 +212,7 @@ def _by_thousand(found: Iterator[str]) -> Iterator[Sequence[str]]:
 @dataclass
 class _Reconciling:
     ports: Ports
-    expected: Mapping[str, _Expected]
+    expected: Mapping[str, CommittedBatch]
     let_go: Mapping[str, _LetGo]
     route: str | None
     oldest: str
@@ -273,16 +267,22 @@ class _Reconciling:
             self.done.committed += 1
             self.done.rows += expected.held.rows
             held = self.held[expected.table].get(batch_id, NOTHING_HELD)
+            held += self.replaced.gave_way.get((expected.table, batch_id), NOTHING_HELD)
             excused = expected.sent_again and not held.rows and batch_id not in self.rested_on
             found = judge_committed(expected.held.rows, held, sent_again=excused)
-            self._note(found, batch_id, expected, held)
+            self._note(TableDifference.MISSING if batch_id in self.replaced.undone else found, batch_id, expected, held)
         for table, batches in sorted(self.held.items()):
             others = (each for each in sorted(batches) if not self._is_compared(each, table))
             for ids in _by_thousand(others):
                 # after the table was read: see the order of the lines
                 there = self.ports.ledger.batches(ids)
                 for batch_id in ids:
-                    self._found(batch_id, there.get(batch_id), table, batches[batch_id])
+                    held = batches[batch_id] + self.replaced.gave_way.get((table, batch_id), NOTHING_HELD)
+                    self._found(batch_id, there.get(batch_id), table, held)
+
+    @cached_property
+    def replaced(self) -> ReplacedRows:
+        return ReplacedRows(self.ports.work, self.expected, self.held, self.histories)
 
     @cached_property
     def rested_on(self) -> frozenset[str]:
@@ -322,10 +322,10 @@ class _Reconciling:
         difference = judge_found(batch, held, remembered=remembered)
         self.done.pending += batch is not None and batch.state in (State.SEALED, State.SUBMITTED)
         self.done.forgotten += batch is None and not remembered
-        expected = _Expected(batch.route if batch else "", table, _held(batch) if batch else NOTHING_HELD)
+        expected = CommittedBatch(batch.route if batch else "", table, _held(batch) if batch else NOTHING_HELD)
         self._note(difference, batch_id, expected, held)
 
-    def _note(self, difference: TableDifference | None, batch: str, expected: _Expected, held: Holding) -> None:
+    def _note(self, difference: TableDifference | None, batch: str, expected: CommittedBatch, held: Holding) -> None:
         if difference:
             route, table, goes_to = expected.route, expected.table, expected.goes_to
             found = TableFinding(difference, route, table, batch, expected.held, held, goes_to=goes_to)

@@ -60,7 +60,7 @@ SETTLED = {
     "rows": Metric.SETTLED_ROWS,
     "rejected": Metric.SETTLED_REJECTED,
 }
-"""The metric for each number of a receipt's tally."""
+"""The metric for each number of a receipt's tally. A metric costs by the month: rows that were replaced have none."""
 
 
 def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]:
@@ -300,8 +300,8 @@ def record_receipt(route: Route, batch: Batch, receipt: Receipt, ports: Ports) -
         budget -= portion.cost
     if ports.ledger.commit(batch.id, route.name, receipt, announce=ports.bus is not None):
         ports.measure(Metric.BATCHES_ABANDONED if receipt.fence else Metric.BATCHES_COMMITTED, 1, route.name)
-        for ending, how_many in receipt.tally.as_dict().items():
-            ports.measure(SETTLED[ending], how_many, route.name)
+        for ending, metric in SETTLED.items():
+            ports.measure(metric, receipt.tally.as_dict()[ending], route.name)
         if receipt.unknown.uploads:
             # a metric costs by the month, and most routes have no such uploads
             ports.measure(Metric.UNKNOWN_COLUMNS, receipt.unknown.uploads, route.name)

@@ -5,7 +5,7 @@ publishes what it staged on one condition: the batch is not in the table's histo
 floor. The condition must be part of the commit. A format that checks after the commit cannot be a sink.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Read
 from tidegate.core.publication import Floor, History, Published, Snapshot, Unprovable
 from tidegate.core.receipts import RejectedRows
-from tidegate.core.uploads import Upload
+from tidegate.core.replacing import HeldRows
 
 
 class Hopeless(Exception):
@@ -40,6 +40,19 @@ class StagedIsGone(Retryable):
     """The staged snapshot is not in the table any more, or rests on a version that is not: stage again."""
 
 
+class TableMoved(Retryable):
+    """A batch was published, or rows came or left, since the version at which this driver looked: look again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenVersion:
+    """A version of a table at which its driver has looked for rows. It must be in the history of what the driver
+    publishes. `unmoved`: and no rows may have come or gone since, and no batch may have been published."""
+
+    version: int
+    unmoved: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Staged:
     """A staged snapshot: its id in the table, how many rows the table counted, and the result of reading each upload,
@@ -54,12 +67,18 @@ class Staged:
     slowly: str = ""
 
 
-def require_seen(seen: int | None, line: Iterable[Snapshot], table: str) -> None:
-    """Raises StagedIsGone if `seen` is named, and is none of these versions, which reach down to a floor below it."""
-    if seen is not None and all(each.id != seen for each in line):
-        raise StagedIsGone(
-            f"table {table} was rolled back past version {seen}, at which what came again was looked for"
-        )
+def require_seen(seen: SeenVersion | None, line: Iterable[Snapshot], table: str) -> None:
+    """Raises StagedIsGone if `seen` is named, and is none of these versions, which reach down to a floor below it, the
+    latest first. Raises TableMoved if one after it has moved rows that may not move. A batch that moved none may have
+    deletions (`flows.replacing`)."""
+    if seen is None:
+        return
+    for each in line:
+        if each.id == seen.version:
+            return
+        if seen.unmoved and (each.adds or each.removes or each.publishes):
+            raise TableMoved(f"version {each.id} of table {table} came after version {seen.version}")
+    raise StagedIsGone(f"table {table} was rolled back past version {seen.version}, at which was looked for rows")
 
 
 class PublishTarget(Protocol):
@@ -85,19 +104,24 @@ class PublishTarget(Protocol):
         """One consistent reading of the table, from its head down to the floor."""
         ...
 
-    def publish(self, staged: int, floor: Floor, seen: int | None = None) -> Published | Unprovable:
+    def publish(self, staged: int, floor: Floor, seen: SeenVersion | None = None) -> Published | Unprovable:
         """Publish what was staged, unless the batch is in the table, or the floor is not.
 
         The commit itself decides the result: this version was published, or another one of this batch was before, or
         the history proves nothing and nothing was written. Raises StagedIsGone if nothing was tried, or if the history
-        has `seen` no more, a version not below the floor. Raises OutcomeUnknown for a conflict or a lost answer: then
-        only the history proves which it was.
+        has `seen` no more, a version not below the floor; TableMoved as `require_seen`. Raises OutcomeUnknown for a
+        conflict or a lost answer: then only the history proves which it was.
         """
         ...
 
 
 class Sink(PublishTarget, Protocol):
     """The table that a batch goes to, for one driver of it; and the table of its rejected rows, if there are some."""
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the rows of an object's later version replace those of the earlier ones."""
+        ...
 
     def prepare(self) -> None:
         """Create the table if it is absent. Raises Hopeless if the batch's rows do not fit into it."""
@@ -121,15 +145,24 @@ class Sink(PublishTarget, Protocol):
         published. These were in it until a rollback took them. A version that has expired is not known any more."""
         ...
 
-    def present(self, uploads: Sequence[Upload], version: int) -> Mapping[tuple[str, str, str], str]:
-        """The identities of those of which the table has rows at this version, each with the batch that they are marked
-        with, one of them if they are of several."""
+    def rows_of_objects(self, uris: Collection[str], version: int) -> Sequence[HeldRows]:
+        """What the table has at this version of the objects with these URIs, in order."""
         ...
 
-    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
-        """Read every upload and write its rows where no reader sees them and no property of the table publishes
-        them. `careful`: a file that kills its reader is found and ends as quarantined, which takes longer. Raises
-        ReaderDied if a reader died and the file that it had is not known."""
+    def may_have_gained(self, uris: Collection[str], since: int, now: int) -> bool:
+        """Whether the versions of the table after `since`, up to `now`, may have brought rows of the objects with these
+        URIs. To ask is cheaper than `rows_of_objects`."""
+        ...
+
+    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False, at: int | None = None) -> Staged:
+        """Read every upload and write its rows where no reader sees them and no property of the table publishes them,
+        on top of the version `at`, if that matters. `careful`: a file that kills its reader is found and ends as
+        quarantined, which takes longer. Raises ReaderDied if a reader died and the file that it had is not known."""
+        ...
+
+    def stage_removal(self, staged: int, gone: Collection[tuple[str, str]]) -> tuple[int, int | None]:
+        """Stage, on top of what was `staged`, that the rows of these versions (URI, version) leave the table. Returns
+        the staged snapshot of both, and how many rows leave, if the table says so."""
         ...
 
     def stage_nothing(self) -> int:

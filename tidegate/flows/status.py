@@ -9,7 +9,7 @@ from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
 from tidegate.core.unknown import MORE
 from tidegate.flows.ports import Ports
-from tidegate.formats.registry import REPORT, UNKNOWN
+from tidegate.formats.registry import REPORT, unknown_of
 from tidegate.schedule import SCHEDULE
 
 ORDINARY_JOB = 60 * 60
@@ -97,7 +97,7 @@ def still_lacked(record: RouteRecord, route: Route, now: int) -> dict[str, int]:
     """The names in files of the route that its schema lacks as it is today; none if nobody wants to know."""
     from tidegate.schemas.paths import paths_of  # most routes have none
 
-    asked = dict(route.dataset.options).get(UNKNOWN.name, UNKNOWN.default) == REPORT
+    asked = unknown_of(route.dataset.options) == REPORT
     if not asked or (record.unknown_at and now - record.unknown_at >= UNKNOWN_FOR):
         return {}
     there = paths_of(route.dataset.schema)

@@ -2,7 +2,7 @@
 
 import glob
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -11,14 +11,17 @@ from tidegate.core.batches import Batch, BatchLimits, State, Wish
 from tidegate.core.claims import Claim
 from tidegate.core.errors import TidegateError
 from tidegate.core.file_states import outcome_of
+from tidegate.core.landed_versions import SeveralLanded, several_landed
 from tidegate.core.manifests import batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.outlook import outlook
 from tidegate.core.quantities import counted
 from tidegate.core.receipts import rejected_in_parts, rows_in_parts
+from tidegate.core.replacing import HeldRows
 from tidegate.core.routes import REJECTED, Route
 from tidegate.core.times import iso
+from tidegate.flows.landed_versions import keeps_latest_only
 from tidegate.flows.needs import NextStep, ways_out
 from tidegate.flows.outcomes import published_outcomes
 from tidegate.flows.ports import Ports, Work
@@ -32,8 +35,10 @@ for each batch."""
 class Trace:
     """One version: its claim, and its notice and batch if there are any. `limits` are those of the batch's route as the
     ledger has them, None if no attempt is under way. `rows` is how many it brought, and `rejected` how many of its rows
-    do not fit; None if it is not committed, or if nobody recorded how many. `where` is where in the file the error of a
-    quarantined one is, "" if nobody knows."""
+    do not fit; None if it is not committed, or if nobody recorded how many. `replaced_by` is the later version for
+    which its rows left the table, "" if they did not; `deleted`: that is a deletion. `deletion`: it is one itself, and
+    `removed` is how many rows have left for it. `where` is where in the file the error of a quarantined one is, "" if
+    nobody knows."""
 
     claim: Claim
     notice: NoticeRecord | None
@@ -42,6 +47,10 @@ class Trace:
     rows: int | None = None
     rejected: int | None = None
     where: str = ""
+    replaced_by: str = ""
+    deleted: bool = False
+    deletion: bool = False
+    removed: int = 0
 
     @property
     def outcome(self) -> str:
@@ -55,12 +64,17 @@ class Trace:
         if self.outcome != Outcome.COMMITTED or batch is None:
             return f"{self.outcome}: {self.explanation}"
         rows = "" if self.rows is None else f": {counted(self.rows, 'row')}"
+        if self.deletion:
+            rows = f": the object is deleted, and {counted(self.removed, 'row')} of it left"
         table = f", in {batch.table}" if batch.table else ""
         bad = ""
         if self.rejected:
             rows_are = counted(self.rejected, "row does not fit and is", "rows do not fit and are")
             bad = f"; {rows_are} in {batch.table}{REJECTED}"
-        return f"landed{rows} at {iso(batch.ended_at)}{table}{bad}"
+        gone = f". Its rows left the table for those of version {self.replaced_by}" if self.replaced_by else ""
+        if self.deleted:
+            gone = f". Its rows left the table when the object was deleted (version {self.replaced_by})"
+        return f"landed{rows} at {iso(batch.ended_at)}{table}{bad}{gone}"
 
     def next_steps(self, uri: str) -> tuple[NextStep, ...]:
         """What a person may do about it; nothing if it landed, or goes on by itself. `uri` is the object's."""
@@ -126,12 +140,19 @@ _WAITS_FOR = {
 }
 
 
+def landed_beside(uri: str, traces: Iterable[Trace]) -> tuple[SeveralLanded, ...]:
+    """`several_landed` of those that a route has landed which appends."""
+    there = (each for each in traces if each.rows != 0 and not (each.batch and keeps_latest_only(each.batch)))
+    return several_landed(uri, ((each.claim, each.batch) for each in there))
+
+
 def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
     """Every live claim on the object, oldest first. However many there are, their notices are read together, and then
     their batches."""
     traces: list[Trace] = []
     rows_known = 0
     known: Mapping[str, Route] = {}
+    gone: dict[tuple[str, str], Gone] = {}
     claims = ports.ledger.claims(bucket, key)
     owners = ports.ledger.owners(claims)
     for claim in reversed(sorted(claims, key=lambda each: each.claimed_at)):
@@ -141,19 +162,33 @@ def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
             known = known or ports.ledger.known_routes()
             limits = known[batch.route].limits if batch.route in known else None
         rows = rejected = None
-        where = ""
+        where, deletion, removed = "", False, 0
         if notice and batch and rows_known < MOST_ROWS:
             identity = (bucket, key, claim.version)
             match outcome_of(claim, batch):
                 case Outcome.COMMITTED:
                     rows, rejected = _rows(identity, notice, batch, ports.work)
+                    left, deletion = _replaced(f"s3://{bucket}/{key}", batch, rows, ports.work)
+                    for each in left:
+                        gone.setdefault((each.version, each.batch), (claim.version, deletion))
+                    removed = sum(each.rows for each in left)
                     rows_known += 1
                 case Outcome.QUARANTINED:
                     error, where = _refusal(identity, notice, batch, ports.work)
                     claim = replace(claim, error=error or claim.error)
                     rows_known += 1
-        traces.append(Trace(claim, notice, batch, limits, rows, rejected, where))
-    return traces[::-1]
+        traces.append(Trace(claim, notice, batch, limits, rows, rejected, where, deletion=deletion, removed=removed))
+    return [_with_what_came_after(each, gone) for each in traces[::-1]]
+
+
+Gone = tuple[str, bool]
+"""The version for which rows left the table, and whether it is a deletion."""
+
+
+def _with_what_came_after(of: Trace, gone: Mapping[tuple[str, str], Gone]) -> Trace:
+    """Rows that a later batch has brought are others, although they are of the same version."""
+    version, deleted = gone.get((of.claim.version, of.batch.id if of.batch else ""), ("", False))
+    return replace(of, replaced_by=version, deleted=deleted)
 
 
 RowCounts = tuple[int | None, int | None]
@@ -166,6 +201,16 @@ def _rows(identity: tuple[str, str, str], notice: NoticeRecord, batch: Batch, wo
         return rows_of(identity, notice, batch, work)
     except TidegateError:
         return None, None
+
+
+def _replaced(uri: str, batch: Batch, rows: int | None, work: Work) -> tuple[list[HeldRows], bool]:
+    """What has left the table of this object for the batch, and whether its upload without `rows` is a deletion, as far
+    as that can be read."""
+    with suppress(TidegateError):
+        outcomes = published_outcomes(batch.id, work) if batch.tally.replaced or rows == 0 else None
+        if outcomes:
+            return [each for each in outcomes.replaced if each.uri == uri], not rows and uri in outcomes.deleted
+    return [], False
 
 
 def _refusal(identity: tuple[str, str, str], notice: NoticeRecord, batch: Batch, work: Work) -> tuple[str, str]:

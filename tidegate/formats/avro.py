@@ -21,10 +21,12 @@ from tidegate.formats.blocks import inflate, unsnap
 from tidegate.formats.columns import conform
 from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import CELL_BYTES, Oversized, Undecodable, check_names, check_unpacked, first_line
+from tidegate.formats.registry import KEEP, REPORT
+from tidegate.formats.rest import portions
 from tidegate.formats.said import concat, say
 from tidegate.formats.streams import LONGEST_RECORD, PIECE_BYTES, Allowance, Stream, unpack
 from tidegate.formats.unfit import Unfit
-from tidegate.formats.unknown import stated
+from tidegate.formats.unknown import known, stated
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
@@ -51,19 +53,19 @@ class _Room:
     whole: bool
 
 
-def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Table]:
+def make_decoder(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Callable[[bytes], pa.Table]:
     def decode(body: bytes) -> pa.Table:
         size, cells = (Allowance(max_bytes, "max_object_bytes") for _ in range(2))
         file = _Bytes(iter([body]), len(body))
-        return concat(list(_tables(file, schema, _Room(size, cells, max_bytes, whole=True))))
+        return concat(list(_tables(file, schema, unknown, _Room(size, cells, max_bytes, whole=True))))
 
     return decode
 
 
-def make_streaming(schema: pa.Schema) -> Callable[[Stream], Iterator[pa.Table]]:
+def make_streaming(schema: pa.Schema, unknown: str = REPORT) -> Callable[[Stream], Iterator[pa.Table]]:
     def decode(stream: Stream) -> Iterator[pa.Table]:
         room = _Room(stream.allowance, stream.allowance, LONGEST_RECORD, whole=False)
-        return _tables(_Bytes(stream.pieces(), LONGEST_RECORD), schema, room)
+        return _tables(_Bytes(stream.pieces(), LONGEST_RECORD), schema, unknown, room)
 
     return decode
 
@@ -83,12 +85,15 @@ def _about(file: Any) -> dict[str, bytes]:
     return about
 
 
-def _tables(file: "_Bytes", schema: pa.Schema, room: _Room) -> Iterator[pa.Table]:
+def _tables(file: "_Bytes", schema: pa.Schema, unknown: str, room: _Room) -> Iterator[pa.Table]:
     try:
         about = _about(file)
         sync = file.read(SYNC_BYTES)
         codec = about.get("avro.codec", b"null").decode()
-        yield from _of_blocks(file, room, row_of(about["avro.schema"], schema), codec, sync, schema)
+        row = row_of(about["avro.schema"], known(schema, unknown), keeps=unknown == KEEP)
+        fitted = partial(conform, schema=schema, texts=False, unknown=unknown)
+        divided = partial(portions, schema=schema, unknown=unknown, take=room.size.take)
+        yield from _of_blocks(file, room, row, codec, sync, _Waiting(row, fitted, divided))
     except (Undecodable, MemoryError):
         raise
     # fastavro raises many kinds of errors for a damaged file, and so does its schema as JSON
@@ -97,15 +102,14 @@ def _tables(file: "_Bytes", schema: pa.Schema, room: _Room) -> Iterator[pa.Table
 
 
 def _of_blocks(
-    file: "_Bytes", room: _Room, row: RowShape, codec: str, sync: bytes, schema: pa.Schema
+    file: "_Bytes", room: _Room, row: RowShape, codec: str, sync: bytes, waiting: "_Waiting"
 ) -> Iterator[pa.Table]:
-    waiting = _Waiting(row, schema)
     parsed, enough = fastavro.parse_schema(row.raw), _enough_of(row)
     # of a whole file the columns are held that it lacks, too
-    columns = len(schema) if room.whole else len(row.members)
+    columns = max(row.cells, len(row.wanted)) if room.whole else row.cells
     for number, count, packed in _blocks(file, sync):
         if count and not waiting.done + waiting.rows:
-            check_names(row.names, schema.names)
+            check_names(row.names, row.wanted)
         room.cells.take(count * CELL_BYTES * columns)
         with _in_block(number):
             data = _unpacked(codec, packed, number, room)
@@ -118,10 +122,10 @@ def _of_blocks(
                     break
                 waiting.add(rows)
             if waiting.rows >= ROWS:
-                yield waiting.table()
+                yield from waiting.tables()
         if waiting.size >= PIECE_BYTES:
-            yield waiting.table()
-    yield waiting.table()
+            yield from waiting.tables()
+    yield from waiting.tables()
 
 
 def _unpacked(codec: str, packed: bytes, number: int, room: _Room) -> bytes:
@@ -214,7 +218,10 @@ class _Waiting:
     """Rows of some blocks, which become one table."""
 
     row: RowShape
-    schema: pa.Schema
+    fitted: Callable[..., pa.Table]
+    """Its tables as the schema has them (`conform`)."""
+    divided: Callable[[pa.Table], Iterator[pa.Table]]
+    """See `formats.rest.portions`."""
     done: int = 0
     """How many rows were in earlier tables."""
     rows: int = 0
@@ -234,20 +241,19 @@ class _Waiting:
             self.chunks.setdefault(each.name, []).append(_column_of(each, rows))
         self.rows += len(rows)
 
-    def table(self) -> pa.Table:
+    def tables(self) -> Iterator[pa.Table]:
         columns = [pa.chunked_array(self.chunks.get(each.name, []), each.shape.kind) for each in self.row.members]
         names = [each.name for each in self.row.members]
         try:
-            found = pa.Table.from_arrays(columns, names=names)
-            done = conform(found, self.schema, texts=False, before=self.done)
+            for part in self.divided(pa.Table.from_arrays(columns, names=names)):
+                yield say(self.fitted(part, before=self.done), stated(self.row.unknown))
+                self.done += part.num_rows
         except Undecodable as error:
             error.where = "" if error.row is None else self._where(self.done + error.row)
             raise
-        self.done += self.rows
         self.rows = self.size = 0
         self.blocks = self.blocks[-1:]
         self.chunks = {}
-        return say(done, stated(self.row.unknown))
 
     def _where(self, row: int) -> str:
         number, first, _ = self.blocks[0]

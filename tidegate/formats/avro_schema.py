@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.formats.reasons import Undecodable
+from tidegate.formats.reasons import CELL_BYTES, Undecodable
 from tidegate.formats.type_names import is_list, type_name
 from tidegate.formats.unfit import Unfit
 from tidegate.formats.unknown import INSIDE
@@ -88,23 +88,31 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """How the rows of a file are read. `raw` is the schema of a row for fastavro, `names` are its columns, `members`
-    are those columns that the route's schema has, `unknown` the paths of what it lacks (`formats.unknown`)."""
+    """How the rows of a file are read. `raw` is the schema of a row for fastavro, `names` are its columns, `wanted`
+    those of the route's schema, `members` those that are read, `cells` how many values a row of them counts for,
+    `unknown` the paths of what the route's schema lacks (`formats.unknown`)."""
 
     raw: Any
     names: tuple[str, ...]
+    wanted: tuple[str, ...]
+    cells: int
     members: tuple[Member, ...]
     unknown: tuple[str, ...]
 
 
-def row_of(text: bytes, schema: pa.Schema) -> RowShape:
-    """How a file with the Avro schema `text` (JSON) is read as rows of `schema`. Raises Undecodable."""
-    walk = _SchemaWalk()
+def row_of(text: bytes, schema: pa.Schema, *, keeps: bool = False) -> RowShape:
+    """How a file with the Avro schema `text` (JSON) is read as rows of `schema`; if it `keeps` what the schema lacks,
+    that is read, too. Raises Undecodable."""
+    walk = _SchemaWalk(every=keeps, sole=keeps)
     raw, members = _of_rows(walk, text, {field.name: field.type for field in schema})
+    read = tuple(each for each in members if keeps or each.name in schema.names)
+    beyond = sum(len(each.name) for each in read if each.name not in schema.names)
     return RowShape(
         raw,
         tuple(each.name for each in members),
-        tuple(each for each in members if each.name in schema.names),
+        tuple(schema.names),
+        len(read) + beyond // CELL_BYTES,
+        read,
         tuple(walk.unknown),
     )
 
@@ -127,10 +135,11 @@ def _of_rows(walk: "_SchemaWalk", text: bytes, wanted: Mapping[str, pa.DataType]
 
 class _SchemaWalk:
     """A walk through one schema. `wanted` is the type in the route's schema; None if the route's schema lacks it.
-    `every`: the types of values that no schema wants are asked for, too."""
+    `every`: the types of values that no schema wants are asked for, too. `sole`: each value is of one type."""
 
-    def __init__(self, *, every: bool = False) -> None:
+    def __init__(self, *, every: bool = False, sole: bool = False) -> None:
         self.every = every
+        self.sole = sole
         self.types = 0
         self.numbers = itertools.count()
         self.named: dict[str, tuple[Any, str]] = {}
@@ -237,6 +246,9 @@ class _SchemaWalk:
             raise Unfit(
                 f"{called[:200]} in the file, {type_name(wanted)} in the schema: the values of a column are of one type"
             )
+        if self.sole and len(some) > 1:
+            called = " or ".join(map(_called, some))
+            raise Unfit(f'{called[:200]} in the file: a value of several types is not kept: set unknown = "report"')
         if not given or any(isinstance(each, list) for each in given):
             raise Unfit("the file's schema has a union without types, or of unions")
         shapes = [self.shape(each, namespace, depth + 1, wanted) for each in given]
@@ -313,7 +325,8 @@ class _SchemaWalk:
         if given.get("logicalType") == "duration":
             if wanted is not None:
                 raise _other("duration", wanted)
-            return Shape(self._raw("fixed", size=size), pa.month_day_nano_interval(), _same)
+            kind = pa.binary(size) if self.sole else pa.month_day_nano_interval()
+            return Shape(self._raw("fixed", size=size), kind, _same)
         return _logical(given, Shape(self._raw("fixed", size=size), pa.binary(size), _same), wanted)
 
 

@@ -18,11 +18,13 @@ import pyarrow.compute as pc
 from tidegate.formats.complaints import of_text, of_types, of_value, shown
 from tidegate.formats.dialect import Dialect
 from tidegate.formats.reasons import Undecodable, first_line
+from tidegate.formats.registry import KEEP, REPORT
+from tidegate.formats.rest import rest_of
 from tidegate.formats.said import say
 from tidegate.formats.text_values import read_texts
-from tidegate.formats.type_names import is_bytes, is_list, is_text, type_name
+from tidegate.formats.type_names import as_list, is_bytes, is_list, is_text, type_name
 from tidegate.formats.unfit import OF_VALUES, Unfit, first_refused, unfit_text, unfit_value
-from tidegate.formats.unknown import of_header
+from tidegate.formats.unknown import known, of_header
 
 types = pa.types
 
@@ -69,6 +71,7 @@ def conform(
     place: Callable[[int], str] | None = None,
     names: Sequence[str] | None = None,
     dialect: Dialect | None = None,
+    unknown: str = REPORT,
 ) -> pa.Table:
     """`table` with exactly the columns of `schema`: missing ones null, none changed in meaning. Raises Undecodable.
 
@@ -76,10 +79,11 @@ def conform(
     zone are instants in UTC. `before` rows of the file come before the table's; `place` says where a row is in a format
     that has lines. `names` are all columns of a file
     that states them once: what the schema lacks of them, also within nested columns, is said of the table. `dialect`
-    says how its texts are written, if they are CSV's.
+    says how its texts are written, if they are CSV's. If the `unknown` values are kept, `table` has those columns, too.
     """
     columns = []
-    for field in schema:
+    given = known(schema, unknown)
+    for field in given:
         if field.name in table.column_names:
             column = table.column(field.name)
         else:
@@ -89,8 +93,10 @@ def conform(
                 texts, field.name in instants, place or partial(row_number, before), dialect
             ).column(column, field)
         columns.append(column)
+    if unknown == KEEP:
+        columns.append(rest_of(table, given, instants))
     done = pa.Table.from_arrays(columns, schema=schema)
-    return done if names is None else say(done, of_header(names, table.schema, schema))
+    return done if names is None else say(done, of_header(names, table.schema, given))
 
 
 class _ColumnReading:
@@ -301,14 +307,6 @@ def _fits(there: pa.DataType, wanted: pa.DataType) -> bool:
         (is_bytes, (is_bytes,)),
     )
     return any(of(there) and any(to(wanted) for to in into) for of, into in families)
-
-
-def as_list(array: pa.Array) -> pa.Array:
-    """A map as a list of pairs, because Arrow's functions for lists do not take maps; any other array as it is."""
-    if not types.is_map(array.type):
-        return array
-    pair = pa.struct([pa.field("key", array.type.key_type, nullable=False), ("value", array.type.item_type)])
-    return array.cast(pa.list_(pair))
 
 
 def leaves(column: Any) -> Iterator[pa.Array]:

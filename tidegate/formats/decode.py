@@ -25,12 +25,13 @@ from tidegate.formats.columns import check_type
 from tidegate.formats.pieces import Piece
 from tidegate.formats.reasons import AnotherFormat, Oversized, TooManyBad, Undecodable
 from tidegate.formats.recognize import HEAD_BYTES, instead, is_json_array
-from tidegate.formats.registry import ENCODING, FORMATS, REFUSE, REPORT, UNKNOWN, UTF_8, Format, share_of_bad_rows
+from tidegate.formats.registry import ENCODING, FORMATS, KEEP, REFUSE, REPORT, UNKNOWN, UTF_8, Format, share_of_bad_rows
 from tidegate.formats.salvage import Fits, all_fit, allowed, limited
 from tidegate.formats.splits import Splitter
 from tidegate.formats.streams import Stream, head_of
-from tidegate.formats.unknown import judge
+from tidegate.formats.unknown import judge, known
 
+REPORT_INSTEAD = 'set unknown = "report"'
 OptionValues = Iterable[tuple[str, Any]]
 Decoder = Callable[[bytes], pa.Table]
 """Raises Undecodable."""
@@ -54,6 +55,9 @@ def decoder(format: str, schema: pa.Schema, options: OptionValues = (), *, max_b
     FORMATS[format].check_known(name for name, _ in options)
     making = _Making.of(format, options)
     made = making.make("make_decoder", schema, max_bytes)
+    unknown = making.settled[UNKNOWN.name]
+    reporting = replace(making, settled={**making.settled, UNKNOWN.name: REPORT})
+    narrow = reporting.make("make_decoder", known(schema, unknown), max_bytes) if unknown == KEEP else None
 
     def decode(body: bytes) -> pa.Table:
         try:
@@ -63,10 +67,21 @@ def decoder(format: str, schema: pa.Schema, options: OptionValues = (), *, max_b
         except Undecodable as error:
             if other := making.another_format(body[:HEAD_BYTES], error):
                 raise other from error
+            if narrow is not None and REPORT_INSTEAD not in str(error) and _lands(narrow, body):
+                why = f"{error}. That is beyond the schema: {REPORT_INSTEAD}"
+                raise Undecodable(why, row=error.row, where=error.where) from error
             raise
         return making.judged(table)
 
     return decode
+
+
+def _lands(made: Decoder, body: bytes) -> bool:
+    try:
+        made(body)
+    except Undecodable:
+        return False
+    return True
 
 
 def divider(format: str, schema: pa.Schema, options: OptionValues = (), *, max_bytes: int = 1 << 40) -> Divider | None:

@@ -19,6 +19,7 @@ from tidegate.formats.pieces import Piece
 from tidegate.formats.places import first_record_of_csv, record_of_csv
 from tidegate.formats.quotes import check_quotes, is_regular, quotes_in
 from tidegate.formats.reasons import (
+    CELL_BYTES,
     Misnamed,
     Oversized,
     Undecodable,
@@ -30,12 +31,14 @@ from tidegate.formats.reasons import (
     fit_cells,
 )
 from tidegate.formats.records import BEGINNING, Before, Lines, ends_of_lines, records_of_csv
-from tidegate.formats.registry import UTF_8
+from tidegate.formats.registry import KEEP, REPORT, REST, UTF_8
+from tidegate.formats.rest import wanted_of
 from tidegate.formats.salvage import Fits, all_fit
 from tidegate.formats.splits import Splitter, part
 from tidegate.formats.streams import Stream
 from tidegate.formats.text_files import NO_LIMIT, TextDecoder, TextSplitter, tables
 from tidegate.formats.transcode import in_utf8, is_of_bytes
+from tidegate.formats.unknown import known
 
 BOM = b"\xef\xbb\xbf"
 LEAST_BLOCK = 1 << 20
@@ -48,31 +51,36 @@ HEADER = -1
 
 
 def make_decoder(
-    schema: pa.Schema, max_bytes: int, encoding: str = UTF_8, **written: str
+    schema: pa.Schema, max_bytes: int, encoding: str = UTF_8, unknown: str = REPORT, **written: str
 ) -> Callable[[bytes], pa.Table]:
     """`written` are the fields of a `Dialect`. Raises ValueError if CSV cannot hold such a column."""
     dialect = Dialect(**written)
     if nested := [field.name for field in schema if pa.types.is_nested(field.type)]:
         raise ValueError(f"CSV files cannot hold the nested column {nested[0]}")
     if encoding == UTF_8:
-        return lambda body: read(body, schema, dialect, max_bytes)
+        return lambda body: read(body, schema, dialect, max_bytes, unknown)
 
     def decode(body: bytes) -> pa.Table:
         text = b"".join(in_utf8([body], encoding))
         check_unpacked(len(text), max_bytes)
-        return read(text, schema, dialect, max_bytes)
+        return read(text, schema, dialect, max_bytes, unknown)
 
     return decode
 
 
-def make_streaming(schema: pa.Schema, fits: Fits = all_fit, encoding: str = UTF_8, **written: str) -> TextDecoder:
+def make_streaming(
+    schema: pa.Schema, fits: Fits = all_fit, encoding: str = UTF_8, unknown: str = REPORT, **written: str
+) -> TextDecoder:
     """A quote that is never closed refuses the file also if bad rows are left out, because it is not known where rows
     end."""
     make_decoder(schema, NO_LIMIT, **written)
-    return lambda stream, most=None: tables(_in_utf8(stream, encoding), CsvFile(schema, Dialect(**written)), most, fits)
+    dialect = Dialect(**written)
+    return lambda stream, most=None: _counted(
+        stream, unknown, tables(_in_utf8(stream, encoding), CsvFile(schema, dialect, unknown), most, fits)
+    )
 
 
-def make_splitter(schema: pa.Schema, encoding: str = UTF_8, **written: str) -> Splitter | None:
+def make_splitter(schema: pa.Schema, encoding: str = UTF_8, unknown: str = REPORT, **written: str) -> Splitter | None:
     """None for an encoding in which a byte says nothing by itself, or a split is not as long as its text."""
     if encoding != UTF_8:
         return None
@@ -80,8 +88,20 @@ def make_splitter(schema: pa.Schema, encoding: str = UTF_8, **written: str) -> S
     return TextSplitter(
         partial(survey, dialect.delimiter),
         join,
-        lambda stream, split: tables(part(stream, split).pieces(), CsvFile(schema, dialect, split.head or None)),
+        lambda stream, split: _counted(
+            stream,
+            unknown,
+            tables(part(stream, split).pieces(), CsvFile(schema, dialect, unknown, split.head or None)),
+        ),
     )
+
+
+def _counted(stream: Stream, unknown: str, found: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Names that are kept are in the file once, and in the text of each row."""
+    for table in found:
+        if unknown == KEEP:
+            stream.allowance.take(table[REST].nbytes)
+        yield table
 
 
 def _in_utf8(stream: Stream, encoding: str) -> Iterator[bytes]:
@@ -109,8 +129,9 @@ def _in_utf8(stream: Stream, encoding: str) -> Iterator[bytes]:
 class CsvFile:
     """See `formats.text_files`. The header is checked once, and put before each piece."""
 
-    def __init__(self, schema: pa.Schema, dialect: Dialect, head: bytes | None = None) -> None:
+    def __init__(self, schema: pa.Schema, dialect: Dialect, unknown: str, head: bytes | None = None) -> None:
         self.schema = schema
+        self._unknown = unknown
         self._dialect = dialect
         self.records = records_of_csv(dialect.delimiter)
         self._meet(head or b"")
@@ -118,7 +139,7 @@ class CsvFile:
 
     def _meet(self, head: bytes) -> None:
         names = header(head, self._dialect.delimiter)
-        self.columns = max(len(names), len(self.schema))
+        self.columns = max(len(names), wanted_of(names, self.schema, self._unknown)[1], len(self.schema))
         # blank lines are no rows, unless rows have one field
         self.blank = b"\r\n" if len(names) > 1 else b""
         # with the line feed of a blank line, a return would be one line end
@@ -147,12 +168,13 @@ class CsvFile:
         head = first_record_of_csv(text, self._dialect.delimiter)
         # refuses a header that does not fit, and one whose quotes are not regular. The mark stands for that of the
         # file: another one is refused
-        empty = read(BOM + head, self.schema, self._dialect, NO_LIMIT, before)
+        empty = read(BOM + head, self.schema, self._dialect, NO_LIMIT, self._unknown, before)
         self._meet(head)
         return empty, len(head)
 
     def decode(self, piece: bytes, before: Before) -> pa.Table:
-        return read((self.head or b"") + piece, self.schema, self._dialect, NO_LIMIT, self._before(before))
+        text = (self.head or b"") + piece
+        return read(text, self.schema, self._dialect, NO_LIMIT, self._unknown, self._before(before))
 
     def taken(self, table: pa.Table) -> None:
         """The header says which columns there are."""
@@ -169,7 +191,7 @@ class CsvFile:
 
 
 def make_piece(
-    schema: pa.Schema, max_bytes: int, delimiter: str, encoding: str = UTF_8, **_written: str
+    schema: pa.Schema, max_bytes: int, delimiter: str, encoding: str = UTF_8, unknown: str = REPORT, **_written: str
 ) -> Callable[[bytes], Piece | None]:
     """See `formats.pieces`. Only regular files are joined: lines end in one way, none is blank, the header is one line,
     each quote opens or closes a field. Then a file ends outside of quotes, and each line end outside of quotes ends a
@@ -185,8 +207,10 @@ def make_piece(
         head += b"\n"
         if _rows(head, delimiter) != 1 or not _has_regular_ends(body, end):
             return None
-        most_names = head.count(delimiter.encode()) + 1
-        if not fit_cells(_lines(body), max(most_names, len(schema)), max_bytes):
+        cells = head.count(delimiter.encode()) + 1
+        if unknown == KEEP:
+            cells += len(head) // CELL_BYTES
+        if not fit_cells(_lines(body), max(cells, len(schema)), max_bytes):
             return None
         rows = _rows(text, delimiter)
         return None if rows is None else Piece(head, text, rows)
@@ -212,7 +236,14 @@ def _rows(text: bytes, delimiter: str) -> int | None:
     return int((np.searchsorted(quotes, ends) % 2 == 0).sum())
 
 
-def read(body: bytes, schema: pa.Schema, dialect: Dialect, max_bytes: int, before: Before = BEGINNING) -> pa.Table:
+def read(
+    body: bytes,
+    schema: pa.Schema,
+    dialect: Dialect,
+    max_bytes: int,
+    unknown: str = REPORT,
+    before: Before = BEGINNING,
+) -> pa.Table:
     """The rows of a text that begins with the header. `before` are lines of the file besides the header's. An empty
     field is null, also in a column of text, where "" is the empty text. Columns that the file lacks are null."""
     delimiter = dialect.delimiter
@@ -222,11 +253,11 @@ def read(body: bytes, schema: pa.Schema, dialect: Dialect, max_bytes: int, befor
         return schema.empty_table()
     try:
         check_quotes(body, delimiter, before.lines)
-        return _table(body.lstrip(b"\r\n"), schema, dialect, max_bytes, before)
+        return _table(body.lstrip(b"\r\n"), schema, dialect, max_bytes, unknown, before)
     except Oversized:
         raise
     except Undecodable as error:
-        refused = _wrong_delimiter(body.lstrip(b"\r\n"), schema, delimiter) or error
+        refused = _wrong_delimiter(body.lstrip(b"\r\n"), known(schema, unknown), delimiter) or error
         if refused.row is not None:
             # a row of one field may be blank; see `_table`
             blanks = len(header(body.lstrip(b"\r\n"), delimiter)) == 1 if refused.row != HEADER else False
@@ -253,7 +284,7 @@ def _cut(line: bytes, delimiter: str) -> list[str]:
         return []
 
 
-def _table(body: bytes, schema: pa.Schema, dialect: Dialect, max_bytes: int, before: Before) -> pa.Table:
+def _table(body: bytes, schema: pa.Schema, dialect: Dialect, max_bytes: int, unknown: str, before: Before) -> pa.Table:
     # the last line may lack its end, but Arrow needs one after a header without rows
     body = body if body.endswith((b"\n", b"\r")) else body + b"\n"
     if body.startswith(BOM):
@@ -263,12 +294,12 @@ def _table(body: bytes, schema: pa.Schema, dialect: Dialect, max_bytes: int, bef
         )
     try:
         names = header(body, dialect.delimiter)
-        check_names(names, schema.names)
+        check_names(names, known(schema, unknown).names)
     except Undecodable as error:
         error.row = HEADER
         raise
-    check_cells(_lines(body), max(len(names), len(schema)), max_bytes)
-    wanted = [name for name in schema.names if name in names]
+    wanted, cells = wanted_of(names, schema, unknown)
+    check_cells(_lines(body), max(len(names), cells, len(known(schema, unknown))), max_bytes)
     try:
         table = pyarrow.csv.read_csv(
             pa.BufferReader(body),
@@ -295,7 +326,7 @@ def _table(body: bytes, schema: pa.Schema, dialect: Dialect, max_bytes: int, bef
     except (pa.ArrowException, ValueError, KeyError) as error:
         why, row = of_arrow(first_line(error), names, dialect.delimiter, partial(row_number, before.rows))
         raise Undecodable(why, row=row) from error
-    return conform(table, schema, texts=True, before=before.rows, names=names, dialect=dialect)
+    return conform(table, schema, texts=True, before=before.rows, names=names, dialect=dialect, unknown=unknown)
 
 
 def _lines(body: bytes) -> int:

@@ -29,13 +29,13 @@ from tidegate.formats.nesting import DEEPEST, first_deep_line
 from tidegate.formats.pieces import Piece
 from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line, fit_cells
 from tidegate.formats.records import RECORDS_OF_JSON, Before, Lines
-from tidegate.formats.registry import IGNORE, REFUSE, REPORT
+from tidegate.formats.registry import IGNORE, KEEP, REFUSE, REPORT
 from tidegate.formats.said import say
 from tidegate.formats.salvage import Fits, all_fit
 from tidegate.formats.splits import LineSurvey, Splitter, cut_lines, part
 from tidegate.formats.streams import ByteSource, ranges
 from tidegate.formats.text_files import TextDecoder, TextSplitter, tables
-from tidegate.formats.unknown import of_line
+from tidegate.formats.unknown import known, of_line
 
 OF_VALUES = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
@@ -52,8 +52,8 @@ def make_decoder(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Ca
 
     def whole(body: bytes) -> pa.Table:
         check_text(len(body))
-        check_cells(count(body, FEED) + 1, len(schema), max_bytes)
-        return decode(_Text(body, schema), FieldNames(schema, whole=True))
+        check_cells(count(body, FEED) + 1, len(decode.known), max_bytes)
+        return decode(_Text(body, decode.known), FieldNames(decode.known, whole=True))
 
     return whole
 
@@ -146,7 +146,7 @@ class JsonFile:
         self.schema = schema
         self.columns = len(schema)
         self._decode = decode
-        self._names = FieldNames(schema, whole=False)
+        self._names = FieldNames(decode.known, whole=False)
 
     def text(self, parts: Iterator[bytes], lines: Lines) -> Iterator[bytes]:
         return parts
@@ -155,10 +155,10 @@ class JsonFile:
         raise AssertionError("a file of lines has no head")
 
     def decode(self, piece: bytes, before: Before) -> pa.Table:
-        return self._decode(_Text(piece, self.schema, before.lines), self._names)
+        return self._decode(_Text(piece, self._decode.known, before.lines), self._names)
 
     def taken(self, table: pa.Table) -> None:
-        if any(column.null_count < table.num_rows for column in table.columns):
+        if any(table[name].null_count < table.num_rows for name in self._decode.known.names):
             self._names.found()
 
     def check(self, piece: bytes, before: Before) -> None:
@@ -174,10 +174,13 @@ class _LineDecoder:
     def __init__(self, schema: pa.Schema, unknown: str) -> None:
         self._schema = schema
         self._unknown = unknown
-        self._line = msgspec.json.Decoder(struct_type(list(schema)))
-        self._types = None if unknown == IGNORE else LineTypes(schema, partial(struct_type, list(schema)))
+        self.known = known(schema, unknown)
+        fields = list(self.known)
+        self._line = msgspec.json.Decoder(struct_type(fields))
+        keeps = unknown == KEEP
+        self._types = None if unknown == IGNORE else LineTypes(self.known, partial(struct_type, fields), keeps=keeps)
         self._reading = [
-            (attrgetter(f"f{number}"), field.name, maker(field.type)) for number, field in enumerate(schema)
+            (attrgetter(f"f{number}"), field.name, maker(field.type)) for number, field in enumerate(fields)
         ]
 
     def __call__(self, text: _Text, names: FieldNames) -> pa.Table:
@@ -202,11 +205,13 @@ class _LineDecoder:
         if total and all(column.null_count == total for column in done):
             names.look(text.body)
         try:
-            table = pa.Table.from_arrays(done, names=self._schema.names)
-            table = conform(table, self._schema, texts=True, place=text.place)
+            table = pa.Table.from_arrays(done, names=self.known.names)
+            table = conform(table, self.known, texts=True, place=text.place)
         except Undecodable as error:
             error.where = text.where(error.row)
             raise
+        if seen is not None and self._unknown == KEEP:
+            table = pa.Table.from_arrays([*table.columns, seen.rest], schema=self._schema)
         if seen is None or seen.first is None:
             return table
         if self._unknown == REFUSE:
@@ -248,8 +253,10 @@ def make_piece(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Call
     """See `formats.pieces`. A row is a line that is not blank, and each is decoded without regard to the others. So the
     rows of several files are those of their lines one after the other."""
 
+    columns = len(known(schema, unknown))
+
     def piece(body: bytes) -> Piece | None:
-        if not fit_cells(count(body, FEED) + 1, len(schema), max_bytes):
+        if not fit_cells(count(body, FEED) + 1, columns, max_bytes):
             return None
         text = body if body.endswith(b"\n") or not body else body + b"\n"
         return Piece(b"", text, count_rows(text))

@@ -7,9 +7,13 @@ as if nobody looked, and walked through for names.
 A producer adds a field once, and then each line has it. So the types for the next blocks, also of later files, take the
 unknown names of the lines' own level that were met: a line says by such a member whether it has the name, and nothing
 is walked through. That changes the time and no result.
+
+If the values are kept, a line's are one object with the values as the line has them, as `formats.rest` says it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -28,6 +32,7 @@ MOST_RANGES = 500_000
 """Ranges of rows that are said of a table; the last range of a name may then have rows without it. A name takes six
 bytes of a line at least, so a text of less than 3 MB has fewer: what is said of the files that are joined
 (`tidegate.reading.together`) is exact."""
+TEXT, NONE = pa.string(), b"{}"
 ABSENT = msgspec.Raw(b"")
 """The value of a member beside the schema's that a line lacks."""
 
@@ -39,17 +44,23 @@ Walk = Callable[[msgspec.Raw, str, set[str]], None]
 
 OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OBJECT_OR_NULL = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+Rest = Callable[[msgspec.Raw], bytes | None]
+"""What a value has beyond its type, as JSON; None if nothing."""
 _LIST_OR_NULL = msgspec.json.Decoder(list[msgspec.Raw] | None)
 
 
 class LineTypes:
     """The types by which the lines of all files of a schema are looked at."""
 
-    def __init__(self, schema: pa.Schema, struct_type: StructType) -> None:
+    def __init__(self, schema: pa.Schema, struct_type: StructType, *, keeps: bool = False) -> None:
         self._struct_type = struct_type
         self.known = frozenset(schema.names)
         self.nested = _nested(list(schema))
+        self.rest = _rest_of_object(list(schema)) if keeps else None
+        """None if it is not kept."""
         self.beside: list[str] = []
+        self.take: Callable[[Any], bytes] | None = None
+        """What a line has of the names beside, as one object."""
         self.decoder = msgspec.json.Decoder(struct_type(()))
 
     def learn(self, names: Iterable[str]) -> None:
@@ -61,6 +72,7 @@ class LineTypes:
         if more:
             self.beside += more
             self.decoder = msgspec.json.Decoder(self._struct_type(self.beside))
+            self.take = _taking(self.beside) if self.rest else None
 
 
 class SeenNames:
@@ -71,6 +83,7 @@ class SeenNames:
         self._ranges: dict[str, list[list[int]]] = {}
         self._count = 0
         self._odd: dict[int, dict[str, msgspec.Raw]] = {}
+        self._rest: list[pa.Array] = []
 
     @property
     def decoder(self) -> msgspec.json.Decoder:
@@ -97,10 +110,17 @@ class SeenNames:
 
     def block(self, rows: Sequence[Any], before: int) -> None:
         """Note what the rows of a block have. `before` rows of the table come before them."""
+        if self._types.rest is not None:
+            self._rest.append(self._kept(rows, self._types.rest))
         found = self._beside(rows) if len(self._odd) < len(rows) else {}
         if self._odd:
             self._walk(found)
         self._note(found, before)
+
+    @property
+    def rest(self) -> pa.ChunkedArray:
+        """What each line has that the schema lacks, as JSON; null if nothing."""
+        return pa.chunked_array(self._rest, TEXT)
 
     @property
     def said(self) -> Said:
@@ -113,6 +133,17 @@ class SeenNames:
             return None
         row = min(ranges[0][0] for ranges in self._ranges.values())
         return row, sorted(name for name, ranges in self._ranges.items() if ranges[0][0] == row)
+
+    def _kept(self, rows: Sequence[Any], rest: Callable[[Mapping[str, msgspec.Raw]], bytes | None]) -> pa.Array:
+        take = self._types.take
+        texts: list[bytes | None] = [None] * len(rows)
+        if take is not None and len(self._odd) < len(rows):
+            # a line that was decoded as it is has no such members
+            found = [NONE if row in self._odd else take(line) for row, line in enumerate(rows)]
+            texts = [None if text == NONE else text for text in found]
+        for row, line in self._odd.items():
+            texts[row] = rest(line)
+        return pa.array(texts, pa.binary()).cast(TEXT)
 
     def _beside(self, rows: Sequence[Any]) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
@@ -212,3 +243,65 @@ def _walk_of_each(kind: pa.DataType, members: Callable[[msgspec.Raw], Iterable[m
             inner(each, path + INSIDE, names)
 
     return walk
+
+
+# ---- what is kept
+
+
+def _taking(names: Sequence[str]) -> Callable[[Any], bytes]:
+    """Of a line with the members g0, g1, ... of these names."""
+    members = sorted((name, f"g{number}") for number, name in enumerate(names))
+    kind = msgspec.defstruct(
+        "rest",
+        [(member, msgspec.Raw, ABSENT) for _, member in members],
+        rename={member: name for name, member in members},
+        omit_defaults=True,
+        gc=False,
+    )
+    values = attrgetter(*(member for _, member in members))
+    encode = msgspec.json.Encoder().encode
+    if len(members) == 1:
+        return lambda line: encode(kind(values(line)))
+    return lambda line: encode(kind(*values(line)))
+
+
+def _rest_of(kind: pa.DataType) -> Rest | None:
+    """None if no value can have anything beyond the type."""
+    if pa.types.is_struct(kind):
+        rest = _rest_of_object(list(kind))
+        return lambda value: rest(_OBJECT_OR_NULL.decode(value) or {})
+    if pa.types.is_map(kind):
+        return (inner := _rest_of(kind.item_type)) and partial(_rest_of_each_value, inner)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return (inner := _rest_of(kind.value_type)) and partial(_rest_of_each_item, inner)
+    return None
+
+
+def _rest_of_object(fields: Sequence[pa.Field]) -> Callable[[Mapping[str, msgspec.Raw]], bytes | None]:
+    known = frozenset(field.name for field in fields)
+    nested = [(field.name, rest) for field in fields if (rest := _rest_of(field.type)) is not None]
+
+    def rest_of(members: Mapping[str, msgspec.Raw]) -> bytes | None:
+        found = {name: bytes(members[name]) for name in members.keys() - known}
+        for name, rest in nested:
+            if (there := members.get(name)) is not None and (left := rest(there)) is not None:
+                found[name] = left
+        return _object_of(sorted(found.items()))
+
+    return rest_of
+
+
+def _rest_of_each_value(rest: Rest, value: msgspec.Raw) -> bytes | None:
+    found = ((key, rest(each)) for key, each in (_OBJECT_OR_NULL.decode(value) or {}).items())
+    return _object_of([(key, left) for key, left in found if left is not None])
+
+
+def _rest_of_each_item(rest: Rest, value: msgspec.Raw) -> bytes | None:
+    found = [rest(each) for each in _LIST_OR_NULL.decode(value) or ()]
+    return b"[" + b",".join(each or b"null" for each in found) + b"]" if any(found) else None
+
+
+def _object_of(members: Sequence[tuple[str, bytes]]) -> bytes | None:
+    """None if it has no members."""
+    texts = (msgspec.json.encode(name) + b":" + value for name, value in members)
+    return b"{" + b",".join(texts) + b"}" if members else None

@@ -23,6 +23,8 @@ from tidegate.formats.columns import conform, leaves
 from tidegate.formats.orc_tail import Stripe, Tail, read_tail, zones
 from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import CELL_BYTES, Undecodable, check_names, first_line
+from tidegate.formats.registry import REPORT
+from tidegate.formats.rest import portions, wanted_of
 from tidegate.formats.splits import GroupSplitter, Splitter, StoredGroup
 from tidegate.formats.streams import (
     Allowance,
@@ -34,6 +36,7 @@ from tidegate.formats.streams import (
     stored,
 )
 from tidegate.formats.type_names import is_list
+from tidegate.formats.unknown import known
 
 OF_DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError)
 """What Arrow raises of a damaged file."""
@@ -53,28 +56,28 @@ OUT_OF_RANGE = "out of range for nanosecond"
 """Of Arrow's message about a time that it cannot hold (pyarrow 26.0.1)."""
 
 
-def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Table]:
+def make_decoder(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Callable[[bytes], pa.Table]:
     """Raises ValueError if this machine cannot read ORC."""
     _check_machine()
 
     def decode(body: bytes) -> pa.Table:
         open_file = lambda: pa.BufferReader(body)  # noqa: E731
         allowance = Allowance(max_bytes, "max_object_bytes")
-        return pa.concat_tables(list(_tables(HeldBytes(body), open_file, allowance, schema)))
+        return pa.concat_tables(list(_tables(HeldBytes(body), open_file, allowance, schema, unknown)))
 
     return decode
 
 
-def make_streaming(schema: pa.Schema) -> Callable[[Stream], Iterator[pa.Table]]:
+def make_streaming(schema: pa.Schema, unknown: str = REPORT) -> Callable[[Stream], Iterator[pa.Table]]:
     """Raises ValueError if this machine cannot read ORC."""
     _check_machine()
 
-    return lambda stream: _streamed(stream, schema)
+    return lambda stream: _streamed(stream, schema, unknown)
 
 
-def make_splitter(schema: pa.Schema) -> Splitter:
+def make_splitter(schema: pa.Schema, unknown: str = REPORT) -> Splitter:
     """In splits of whole stripes."""
-    return GroupSplitter(_stripes, lambda stream, split: _streamed(stream, schema, split.groups))
+    return GroupSplitter(_stripes, lambda stream, split: _streamed(stream, schema, unknown, split.groups))
 
 
 def _stripes(source: ByteSource) -> Sequence[StoredGroup]:
@@ -85,13 +88,13 @@ def _stripes(source: ByteSource) -> Sequence[StoredGroup]:
     ]
 
 
-def _streamed(stream: Stream, schema: pa.Schema, chosen: range | None = None) -> Iterator[pa.Table]:
+def _streamed(stream: Stream, schema: pa.Schema, unknown: str, chosen: range | None = None) -> Iterator[pa.Table]:
     """The rows of the file, or of these stripes of it. Raises Undecodable."""
     source = stored(stream, "an", "ORC")
     # of each column there are several streams in a stripe, read side by side
     block = min(max(BUFFERS // (4 * max(1, len(schema))), LEAST_BUFFER), LARGEST_BUFFER)
     recent = RecentBlocks(source, block, BUFFERS // block)
-    yield from _tables(source, lambda: pa.PythonFile(AsFile(recent), "r"), stream.allowance, schema, chosen)
+    yield from _tables(source, lambda: pa.PythonFile(AsFile(recent), "r"), stream.allowance, schema, unknown, chosen)
 
 
 def _checked_tail(source: ByteSource) -> Tail:
@@ -119,10 +122,11 @@ def _tables(
     open_file: Callable[[], Any],
     allowance: Allowance,
     schema: pa.Schema,
+    unknown: str,
     chosen: range | None = None,
 ) -> Iterator[pa.Table]:
     try:
-        yield from _of_stripes(source, open_file, allowance, schema, chosen)
+        yield from _of_stripes(source, open_file, allowance, schema, unknown, chosen)
     except (Undecodable, MemoryError):
         raise
     except OF_DAMAGE as error:
@@ -130,7 +134,12 @@ def _tables(
 
 
 def _of_stripes(
-    source: ByteSource, open_file: Callable[[], Any], allowance: Allowance, schema: pa.Schema, chosen: range | None
+    source: ByteSource,
+    open_file: Callable[[], Any],
+    allowance: Allowance,
+    schema: pa.Schema,
+    unknown: str,
+    chosen: range | None,
 ) -> Iterator[pa.Table]:
     tail = _checked_tail(source)
     counts = [stripe.rows for stripe in tail.stripes]
@@ -139,25 +148,26 @@ def _of_stripes(
     file = pyarrow.orc.ORCFile(open_file())
     there = file.schema
     if tail.rows:
-        check_names(there.names, schema.names)
-    wanted = [name for name in schema.names if name in there.names]
-    allowance.take(count * max(1, len(wanted)) * CELL_BYTES)
+        check_names(there.names, known(schema, unknown).names)
+    wanted, cells = wanted_of(there.names, schema, unknown)
+    allowance.take(count * max(1, cells) * CELL_BYTES)
     allowance.check(sum(tail.sizes.get(name, 0) for name in wanted) * count // max(1, tail.rows))
     meant = pa.schema([meant_field(there.field(name)) for name in wanted])
     if any(_has(field, _is_marked_instant) for field in map(there.field, wanted)):
         _check_zones(source, tail)
     # types that do not fit are refused before any row is emitted, and in a file without rows
-    yield conform(meant.empty_table(), schema, texts=False, names=there.names)
+    yield conform(meant.empty_table(), schema, texts=False, names=there.names, unknown=unknown)
     for stripe, table in _decoded(file, tail, tail.stripes[chosen.start : chosen.stop], wanted, allowance):
         try:
             if not tail.days_are_iso:
                 _check_days(table, run("stripe", stripe.number))
-            yield conform(table.cast(meant), schema, texts=False, before=rows)
+            for part in portions(table.cast(meant), schema, unknown, allowance.take):
+                yield conform(part, schema, texts=False, before=rows, unknown=unknown)
+                rows += part.num_rows
         except Undecodable as error:
             if error.row is not None:
                 error.where = run_of("stripe", rows + error.row, counts)
             raise
-        rows += table.num_rows
 
 
 def _decoded(

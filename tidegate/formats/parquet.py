@@ -9,6 +9,7 @@ which takes half of the time.
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ import pyarrow.parquet as pq
 from tidegate.formats.columns import conform, leaves
 from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import CELL_BYTES, Undecodable, check_cells, check_names, check_unpacked, first_line
+from tidegate.formats.registry import REPORT
+from tidegate.formats.rest import portions, wanted_of
 from tidegate.formats.splits import GroupSplitter, Splitter, StoredGroup
 from tidegate.formats.streams import (
     LONGEST_RECORD,
@@ -28,8 +31,10 @@ from tidegate.formats.streams import (
     ByteSource,
     HeldBytes,
     Stream,
+    divided,
     stored,
 )
+from tidegate.formats.unknown import known
 
 MAGIC = b"PAR1"
 OF_DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError)
@@ -41,21 +46,21 @@ BUFFERS = 64_000_000
 LEAST_BUFFER, LARGEST_BUFFER = 64 << 10, 8 << 20
 
 
-def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Table]:
+def make_decoder(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Callable[[bytes], pa.Table]:
     def decode(body: bytes) -> pa.Table:
         stream = Stream(HeldBytes(body), None, Allowance(max_bytes, "max_object_bytes"))
-        return pa.concat_tables(list(_tables(stream, schema, whole=body)))
+        return pa.concat_tables(list(_tables(stream, schema, unknown, whole=body)))
 
     return decode
 
 
-def make_streaming(schema: pa.Schema) -> Callable[[Stream], Iterator[pa.Table]]:
-    return lambda stream: _tables(stream, schema)
+def make_streaming(schema: pa.Schema, unknown: str = REPORT) -> Callable[[Stream], Iterator[pa.Table]]:
+    return lambda stream: _tables(stream, schema, unknown)
 
 
-def make_splitter(schema: pa.Schema) -> Splitter:
+def make_splitter(schema: pa.Schema, unknown: str = REPORT) -> Splitter:
     """In splits of whole row groups."""
-    return GroupSplitter(_row_groups, lambda stream, split: _tables(stream, schema, split.groups))
+    return GroupSplitter(_row_groups, lambda stream, split: _tables(stream, schema, unknown, split.groups))
 
 
 def _row_groups(source: ByteSource) -> Sequence[StoredGroup]:
@@ -70,13 +75,13 @@ def _row_groups(source: ByteSource) -> Sequence[StoredGroup]:
 
 
 def _tables(
-    stream: Stream, schema: pa.Schema, groups: range | None = None, whole: bytes | None = None
+    stream: Stream, schema: pa.Schema, unknown: str, groups: range | None = None, whole: bytes | None = None
 ) -> Iterator[pa.Table]:
     """The rows of the file, or of these row groups of it. `whole` are its bytes, if they are held. Raises
     Undecodable."""
     source = stored(stream, "a", "Parquet")
     try:
-        yield from _of_groups(stream, schema, groups, whole)
+        yield from _of_groups(stream, schema, unknown, groups, whole)
     except (Undecodable, MemoryError):
         raise
     except OF_DAMAGE as error:
@@ -86,30 +91,38 @@ def _tables(
         raise Undecodable(_damage(error, begins, ends)) from error
 
 
-def _of_groups(stream: Stream, schema: pa.Schema, chosen: range | None, whole: bytes | None) -> Iterator[pa.Table]:
-    reading = _Reading(stream, schema, whole)
+def _of_groups(
+    stream: Stream, schema: pa.Schema, unknown: str, chosen: range | None, whole: bytes | None
+) -> Iterator[pa.Table]:
+    reading = _Reading(stream, schema, unknown, whole)
     about, names, wanted = reading.about, reading.names, reading.wanted
     counts = [about.row_group(number).num_rows for number in range(about.num_row_groups)]
     groups = range(len(counts)) if chosen is None else chosen
     rows = sum(counts[: groups.start])
     told = rows + (about.num_rows if chosen is None else sum(counts[groups.start : groups.stop]))
     if about.num_rows:
-        check_names(names, schema.names)
+        check_names(names, known(schema, unknown).names)
     if whole is None:
-        stream.allowance.take((told - rows) * max(1, len(wanted)) * CELL_BYTES)
+        stream.allowance.take((told - rows) * max(1, reading.cells) * CELL_BYTES)
     instants = instants_of(about, wanted)
+    fitted = partial(conform, schema=schema, texts=False, instants=frozenset(instants), unknown=unknown)
     unsaid: Sequence[str] | None = names
     if whole is None or not groups:
         # types that do not fit are refused before any row is emitted, and in a file without rows
-        yield conform(reading.empty(), schema, texts=False, instants=frozenset(instants), names=names)
+        yield fitted(reading.empty(), names=names)
         unsaid = None
     for group in groups:
         for table, exact in reading.tables(group, instants):
             if exact is not None:
                 _check_nanoseconds(table.select(instants), exact)
-            for part in _within_memory(table, stream):
+            parts = (
+                part
+                for some in divided(table, _unfolded_bytes, stream.allowance.take)
+                for part in portions(some, schema, unknown, stream.allowance.take)
+            )
+            for part in parts:
                 try:
-                    yield conform(part, schema, texts=False, instants=frozenset(instants), before=rows, names=unsaid)
+                    yield fitted(part, before=rows, names=unsaid)
                 except Undecodable as error:
                     if error.row is not None:
                         error.where = run_of("row group", rows + error.row, counts)
@@ -129,39 +142,27 @@ def _check_footer(source: ByteSource) -> None:
             raise Undecodable(f"too large: a footer of {length} bytes, at most {LONGEST_RECORD}")
 
 
-def _within_memory(table: pa.Table, stream: Stream) -> Iterator[pa.Table]:
-    """The table, divided as long as the copies of its texts need more than `PIECE_MEMORY`."""
-    size = _unfolded_bytes(table)
-    stream.allowance.take(size)
-    # counting takes as long as copying the texts: the whole is counted once
-    parts = [(table, size)]
-    while parts:
-        part, size = parts.pop()
-        if part.num_rows > 1 and size > PIECE_MEMORY:
-            half = part.num_rows // 2
-            parts += [(each, _unfolded_bytes(each)) for each in (part.slice(half), part.slice(0, half))]
-        else:
-            yield part
-
-
 class _Reading:
     """How the row groups of one file are read."""
 
-    def __init__(self, stream: Stream, schema: pa.Schema, whole: bytes | None) -> None:
+    def __init__(self, stream: Stream, schema: pa.Schema, unknown: str, whole: bytes | None) -> None:
         if whole is None:
             _check_footer(stream.source)
         self._source = stream.source
         self._whole = whole
-        self._buffer = min(max(BUFFERS // max(1, len(schema)), LEAST_BUFFER), LARGEST_BUFFER)
         self._texts: list[str] = []
         self.about: Any = None
+        self._buffer = LEAST_BUFFER
         self._micro = self._open("us")
         self.about = self._micro.metadata
-        if whole is None or _check_size(self.about, len(schema), stream.allowance.limit):
+        self.names: list[str] = self._micro.schema_arrow.names
+        self.wanted, self.cells = wanted_of(self.names, schema, unknown)
+        self._buffer = min(max(BUFFERS // max(1, len(self.wanted)), LEAST_BUFFER), LARGEST_BUFFER)
+        if whole is None or _check_size(
+            self.about, max(self.cells, len(known(schema, unknown))), stream.allowance.limit
+        ):
             self._texts = _texts_of(self.about)
             self._micro = self._open("us")
-        self.names: list[str] = self._micro.schema_arrow.names
-        self.wanted = [name for name in schema.names if name in self.names]
 
     def empty(self) -> pa.Table:
         there = self._micro.schema_arrow
@@ -186,7 +187,7 @@ class _Reading:
             return
         about = self.about.row_group(group)
         # by the columns that are wanted, so that both readings have the same rows
-        each = max(CELL_BYTES * len(self.wanted), about.total_byte_size // max(1, about.num_rows), 1)
+        each = max(CELL_BYTES * self.cells, about.total_byte_size // max(1, about.num_rows), 1)
         rows = int(min(max(PIECE_MEMORY // (2 * each), 1), MOST_ROWS))
         for batch in file.iter_batches(rows, row_groups=[group], columns=list(columns), use_threads=False):
             yield pa.Table.from_batches([batch])
@@ -236,7 +237,7 @@ def _unfolded_bytes(table: pa.Table) -> int:
     return size
 
 
-def instants_of(about: Any, wanted: list[str]) -> list[str]:
+def instants_of(about: Any, wanted: Sequence[str]) -> list[str]:
     """The columns of the old type INT96. It has no zone, and is in UTC by Spark's convention."""
     columns = [about.schema.column(number) for number in range(about.num_columns)]
     if all(column.physical_type != "INT96" for column in columns):

@@ -33,16 +33,14 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format. `module` has its decoders: see `tidegate.formats.decode`. `heeds` are the names of the
-    `COMMON_OPTIONS` that it takes, too: others are carried out by `tidegate.formats.decode` alone. `salvages`: its rows
-    are text, so bad ones can be set aside (`BAD_ROWS_SHARE`)."""
+    """One format. `module` has its decoders: see `tidegate.formats.decode`. `salvages`: its rows are text, so bad ones
+    can be set aside (`BAD_ROWS_SHARE`)."""
 
     name: str
     about: str
     module: str
     options: tuple[Option, ...] = ()
     salvages: bool = False
-    heeds: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name} ({self.about})" if self.about else self.name
@@ -64,7 +62,7 @@ class Format:
 
     def for_modules(self, settled: Mapping[str, Any]) -> dict[str, Any]:
         """The settled options that the format's modules take."""
-        others = {each.name for each in (*OF_ROWS, *COMMON_OPTIONS)} - {*self.heeds}
+        others = {each.name for each in (*OF_ROWS, FROM_KEY)}
         return {name: value for name, value in settled.items() if name not in others}
 
     def check_known(self, names: Iterable[str]) -> None:
@@ -184,17 +182,61 @@ def share_of_bad_rows(options: Iterable[tuple[str, Any]]) -> float | None:
     return float(dict(options).get(BAD_ROWS_SHARE.name, BAD_ROWS_SHARE.default)) or None
 
 
-REPORT, REFUSE, IGNORE = "report", "refuse", "ignore"
-
+REPORT, REFUSE, IGNORE, KEEP = "report", "refuse", "ignore", "keep"
+REST = "_unknown"
+"""The column of what is kept. It follows those of the route's schema."""
 
 UNKNOWN = Option(
     "unknown",
     REPORT,
     "what becomes of columns that `schema` lacks, also of nested ones. report: they are left out, and their names are"
-    " told. refuse: the file is quarantined. ignore: they are left out, and nobody looks for them",
-    _one_of("columns that the schema lacks are", (REPORT, REFUSE, IGNORE)),
+    " told. keep: their values go as JSON into the column `_unknown`. refuse: the file is quarantined. ignore: they are"
+    " left out, and nobody looks for them",
+    _one_of("columns that the schema lacks are", (REPORT, KEEP, REFUSE, IGNORE)),
 )
-COMMON_OPTIONS = (UNKNOWN,)
+PART_OF_KEY = re.compile(r"\{(?P<column>[^{}]*)\}|(?P<any>\*)|(?P<text>[^{}*]+)|(?P<odd>.)", re.DOTALL)
+
+
+def key_pattern(from_key: str) -> str:
+    """The expression that finds such a place in a key, with a group for each column. Raises ValueError."""
+    found: list[str] = []
+    names: set[str] = set()
+    for part in PART_OF_KEY.finditer(from_key):
+        column = part["column"]
+        if part["odd"] or (column is not None and not column.isidentifier()):
+            raise ValueError("a column of a key is its name in braces, such as year={year}/")
+        if column in names:
+            raise ValueError(f"{{{column}}} is there twice")
+        if column is None:
+            found.append("[^/]*?" if part["any"] else re.escape(part["text"]))
+        else:
+            names.add(column)
+            found.append(f"(?P<{column}>[^/]+?)")
+    if from_key and not names:
+        raise ValueError("it names no column: write one in braces, such as year={year}/")
+    # what is open at its end goes on to the end of its part of the key
+    end = "" if from_key.endswith("/") else r"(?=/|\Z)"
+    return r"(?:\A|/)" + "".join(found) + end
+
+
+def _finds(from_key: str) -> str:
+    key_pattern(from_key)
+    return from_key
+
+
+def unknown_of(options: Iterable[tuple[str, Any]]) -> str:
+    """What becomes of unknown columns, by the options of a dataset."""
+    return str(dict(options).get(UNKNOWN.name, UNKNOWN.default))
+
+
+FROM_KEY = Option(
+    "from_key",
+    "",
+    "columns whose values are in the keys: `year={year}/month={month}/`. A name in braces is a column of `schema`, `*`"
+    " any text without a slash. It may begin at each part of a key",
+    _finds,
+)
+COMMON_OPTIONS = (UNKNOWN, FROM_KEY)
 """The options of all formats. A route has a field for each."""
 
 FORMATS: Mapping[str, Format] = {
@@ -205,8 +247,6 @@ FORMATS: Mapping[str, Format] = {
             "one object a line",
             "tidegate.formats.json_lines",
             salvages=True,
-            # nothing but each line says which names it has, and to look costs time
-            heeds=(UNKNOWN.name,),
         ),
         Format(
             "csv",

@@ -134,6 +134,22 @@ class Stream:
             yield piece
 
 
+def divided(table: pa.Table, size_of: Callable[[pa.Table], int], take: Callable[[int], None]) -> Iterator[pa.Table]:
+    """The table, divided as long as what becomes of a part needs more than `PIECE_MEMORY`, by `size_of`. `take` is told
+    of the whole once, and may refuse it."""
+    size = size_of(table)
+    take(size)
+    # counting takes as long as copying: the whole is counted once
+    parts = [(table, size)]
+    while parts:
+        part, size = parts.pop()
+        if part.num_rows > 1 and size > PIECE_MEMORY:
+            half = part.num_rows // 2
+            parts += [(each, size_of(each)) for each in (part.slice(half), part.slice(0, half))]
+        else:
+            yield part
+
+
 def stored(stream: Stream, article: str, called: str) -> ByteSource:
     """The bytes of a file of a format that is read at many places. Raises Undecodable if it is compressed."""
     if stream.codec is not None:

@@ -111,3 +111,11 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 def is_list(kind: pa.DataType) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind))
+
+
+def as_list(array: pa.Array) -> pa.Array:
+    """A map as a list of pairs, because Arrow's functions for lists do not take maps; any other array as it is."""
+    if not pa.types.is_map(array.type):
+        return array
+    pair = pa.struct([pa.field("key", array.type.key_type, nullable=False), ("value", array.type.item_type)])
+    return array.cast(pa.list_(pair))

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.formats.reasons import Undecodable
-from tidegate.formats.registry import IGNORE, REFUSE
+from tidegate.formats.registry import IGNORE, KEEP, REFUSE
 from tidegate.formats.said import RowRanges, Said, said_of, say
 from tidegate.formats.type_names import is_list
 
@@ -41,6 +41,11 @@ def called(path: str) -> str:
             each if each.isprintable() else each.encode("unicode_escape").decode() for each in path[: LONGEST + 1]
         )
     return path if len(path) <= LONGEST else f"{path[:LONGEST]}{MORE}"
+
+
+def known(schema: pa.Schema, unknown: str) -> pa.Schema:
+    """The columns of a route's own schema: without the last one, if that is for what they lack."""
+    return pa.schema(list(schema)[:-1]) if unknown == KEEP else schema
 
 
 def of_header(names: Iterable[str], table: pa.Schema, schema: pa.Schema) -> Said:

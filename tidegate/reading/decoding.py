@@ -11,14 +11,16 @@ import pyarrow as pa
 from tidegate.core.quantities import counted
 from tidegate.core.routes import Dataset
 from tidegate.formats.decode import Decoder, SalvageDecoder, StreamDecoder, decoder, salvaging, splitter, streaming
+from tidegate.formats.from_key import KeyColumns
 from tidegate.formats.paths import misplaced, unplaceable
 from tidegate.formats.reasons import AnotherFormat, Oversized, TooManyBad, Undecodable, first_line
 from tidegate.formats.records import ends_of_lines
-from tidegate.formats.registry import BAD_ROWS_SHARE, FORMATS, USUAL_SHARE
+from tidegate.formats.registry import BAD_ROWS_SHARE, FORMATS, FROM_KEY, USUAL_SHARE, unknown_of
 from tidegate.formats.said import concat, said_of
 from tidegate.formats.salvage import NoneLeft, allowed, rows_with_bad
 from tidegate.formats.splits import Split, Splitter
 from tidegate.formats.streams import WHOLE_BYTES, Allowance, ByteSource, HeldBytes, Stream
+from tidegate.formats.unknown import known
 from tidegate.reading.decompress import codec_of, decompress
 from tidegate.reading.sources import Watched
 
@@ -70,6 +72,20 @@ class Decoding:
         first values that it converts."""
         _ = self._decode, self._stream, self._salvage
         pa.array([""])
+
+    @cached_property
+    def keys(self) -> KeyColumns:
+        return KeyColumns(str(dict(self.dataset.options).get(FROM_KEY.name, FROM_KEY.default)), self.schema)
+
+    @cached_property
+    def of_file(self) -> pa.Schema:
+        """What becomes of a file by itself: without the columns that are in its key."""
+        return self.keys.of_file
+
+    @property
+    def known(self) -> list[str]:
+        """The columns of the route's own schema that are in files: without what is kept of a row beyond it."""
+        return list(known(self.of_file, unknown_of(self.dataset.options)).names)
 
     @property
     def whole_bytes(self) -> int:
@@ -124,7 +140,7 @@ class Decoding:
         others = {**dict(given.options), BAD_ROWS_SHARE.name: USUAL_SHARE}
         if not FORMATS[given.format].salvages or not allowed(lines, USUAL_SHARE):
             return refused
-        salvage = salvaging(given.format, self.schema, tuple(others.items()))
+        salvage = salvaging(given.format, self.of_file, tuple(others.items()))
         assert salvage is not None
         try:
             tables = list(salvage(self._held(unpacked), min(lines, MOST_TOLD * 100)))
@@ -169,7 +185,7 @@ class Decoding:
         given = self.dataset
         if self._salvage is not None:
             return None
-        return splitter(given.format, self.schema, given.options)
+        return splitter(given.format, self.of_file, given.options)
 
     def splits(self, key: str) -> bool:
         """Whether a large file of this key can be split."""
@@ -210,15 +226,15 @@ class Decoding:
     @cached_property
     def _decode(self) -> Decoder:
         given = self.dataset
-        return decoder(given.format, self.schema, given.options, max_bytes=self.whole_bytes)
+        return decoder(given.format, self.of_file, given.options, max_bytes=self.whole_bytes)
 
     @cached_property
     def _stream(self) -> StreamDecoder:
-        return streaming(self.dataset.format, self.schema, self.dataset.options)
+        return streaming(self.dataset.format, self.of_file, self.dataset.options)
 
     @cached_property
     def _salvage(self) -> SalvageDecoder | None:
-        return salvaging(self.dataset.format, self.schema, self.dataset.options, self._require_places)
+        return salvaging(self.dataset.format, self.of_file, self.dataset.options, self._require_places)
 
     def _require_places(self, table: pa.Table) -> None:
         """Raises Undecodable for the first row that cannot be written under a path. It names none: whoever asks has the

@@ -1,12 +1,13 @@
 """One GET for each object, or for each range of a large one, at exactly the claimed version.
 
 obstore (Rust) takes a fifth of boto3's processor time, but its paths cannot express every S3 key: `a//b` is refused,
-and `/a` or `a/` silently become `a`, another object. boto3 reads such keys. See docs/adr/.
+and `/a` or `a/` silently become `a`, another object. boto3 reads such keys (`is_plain`,
+to be looked at when the version of obstore changes): a wrong object would land the rows of another upload.
 """
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ from obstore.exceptions import GenericError, NotFoundError, PermissionDeniedErro
 from obstore.store import S3Store
 
 from tidegate.core.outcomes import Outcome
+from tidegate.core.replacing import in_order, is_marker, listed_version
 from tidegate.core.uploads import Upload, neighbourhood
 from tidegate.reading.s3_store import s3_store
 
@@ -32,6 +34,14 @@ class Missed:
 
     outcome: Outcome
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted(Missed):
+    """The version is a delete marker: with it the object was deleted. The ending is that of a route which keeps."""
+
+    outcome: Outcome = Outcome.VANISHED
+    reason: str = "a deletion, and the route keeps the rows of what is deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +100,7 @@ NEIGHBOURS = 20
 _ARCHIVED = Unreadable("archived: restore it to a storage class that can be read, and upload it again")
 
 _GONE = Missed(Outcome.VANISHED, "deleted before it was read")
+_DELETED_SINCE = Missed(Outcome.SUPERSEDED, "its object was deleted after it, before it was read")
 _OVERWRITTEN = Missed(Outcome.SUPERSEDED, "overwritten before it was read; the newer version is an upload of its own")
 
 
@@ -97,6 +108,51 @@ def fetch(upload: Upload, max_bytes: int, owner: str = "") -> Fetched:
     """The bytes of the claimed version. If `owner` is given, S3 reads only from a bucket of that account. Raises on
     anything that a later try may cure, and BucketMissing."""
     return _read(upload, max_bytes, owner, None)
+
+
+def fetch_unless_deleted(upload: Upload, max_bytes: int, owner: str = "") -> Fetched:
+    """As `fetch`; Deleted for a delete marker. A version whose object was deleted after it is superseded, though it is
+    there. It costs one HEAD more for each upload."""
+    body = fetch(upload, max_bytes, owner)
+    if isinstance(body, bytes | TooLarge):
+        return deleted_since(upload, owner) or body
+    gone = isinstance(body, Missed) and body.outcome is Outcome.VANISHED
+    return Deleted() if gone and _is_marker(upload, owner) else body
+
+
+def deleted_since(upload: Upload, owner: str = "") -> Missed | None:
+    """How a version ends whose object was deleted after it; None if it was not."""
+    if upload.version_id is None or _is_current(upload, owner):
+        return None
+    deleted = False
+    for each in _listed(upload, owner):
+        if listed_version(each) == upload.version:
+            return _DELETED_SINCE if deleted else None
+        deleted = deleted or is_marker(each)
+    return None
+
+
+def _is_current(upload: Upload, owner: str) -> bool:
+    """Whether it is the version that a GET without a version reads. False if that cannot be told cheaply."""
+    with suppress(NotFoundError, FileNotFoundError, PermissionDeniedError, GenericError):
+        return is_plain(upload.key) and _store(upload.bucket, owner).head(upload.key).get("version") == upload.version
+    return False
+
+
+def _is_marker(upload: Upload, owner: str) -> bool:
+    """S3 tells by its answer to a GET already (https://docs.aws.amazon.com/AmazonS3/latest/userguide/DeleteMarker.html).
+    Services that imitate it tell by that to a HEAD only."""
+    if upload.version_id is None:
+        return False
+    where = {"Bucket": upload.bucket, "Key": upload.key, **({"ExpectedBucketOwner": owner} if owner else {})}
+    try:
+        _client().head_object(**where, VersionId=upload.version_id)
+    except ClientError as error:
+        told = error.response["ResponseMetadata"]
+        if told["HTTPStatusCode"] not in (404, 405):
+            raise
+        return "x-amz-delete-marker" in told["HTTPHeaders"]
+    return False
 
 
 def fetch_range(upload: Upload, start: int, end: int, owner: str = "") -> Fetched:
@@ -146,6 +202,8 @@ def _ending_of(code: str, message: str, upload: Upload) -> Fetched | None:
         return _OVERWRITTEN
     if code in ("NoSuchKey", "NoSuchVersion"):
         return _GONE
+    if code == "MethodNotAllowed" and upload.version_id:
+        return Deleted()
     if code == "NoSuchBucket":
         raise BucketMissing(f"bucket {upload.bucket} does not exist")
     if code == "InvalidObjectState":
@@ -175,6 +233,32 @@ def a_neighbour_is_readable(upload: Upload, owner: str = "") -> bool:
     near = (each for each in others if each["Key"].endswith(ending))
     readable = any(_is_readable(each["Key"], each["VersionId"] if upload.version_id else None, where) for each in near)
     return readable and not _is_readable(upload.key, upload.version_id, where)
+
+
+def newest_first(upload: Upload, versions: Set[str], owner: str = "") -> list[str]:
+    """The versions of an upload's object, as uploads have them, in S3's order, the latest first; as far as all of
+    `versions` that are there."""
+    found: list[str] = []
+    missing = set(versions)
+    for each in _listed(upload, owner):
+        found.append(listed_version(each))
+        missing.discard(found[-1])
+        if not missing:
+            break
+    return found
+
+
+def _listed(upload: Upload, owner: str) -> Iterator[Mapping[str, Any]]:
+    """The versions of an upload's object as S3 lists them, the latest first."""
+    where = {"Bucket": upload.bucket, "Prefix": upload.key, **({"ExpectedBucketOwner": owner} if owner else {})}
+    marker: dict[str, str] = {}
+    while True:
+        page = _client().list_object_versions(**where, **marker)
+        yield from (each for each in in_order(page) if each["Key"] == upload.key)
+        # keys come in order, and this one is the first that begins so
+        if not page["IsTruncated"] or page["NextKeyMarker"] != upload.key:
+            return
+        marker = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
 
 
 def _is_readable(key: str, version_id: str | None, where: Mapping[str, str]) -> bool:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,8 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
 from tidegate.core.uploads import Upload
-from tidegate.formats.paths import Misplaced, misplaced
+from tidegate.formats.from_key import KeyColumns
+from tidegate.formats.paths import misplaced
 from tidegate.formats.reasons import Undecodable, too_large
 from tidegate.formats.said import BadRow, said_of
 from tidegate.formats.salvage import places_of, rows_with_bad
@@ -26,7 +27,18 @@ from tidegate.formats.splits import Split
 from tidegate.formats.streams import STORED_BYTES, ByteSource, HeldBytes
 from tidegate.reading.careful import careful
 from tidegate.reading.decoding import Decode, Decoding, Larger
-from tidegate.reading.fetch import Fetched, Missed, TooLarge, Unreadable, Withheld, fetch, probe
+from tidegate.reading.fetch import (
+    Deleted,
+    Fetched,
+    Missed,
+    TooLarge,
+    Unreadable,
+    Withheld,
+    deleted_since,
+    fetch,
+    fetch_unless_deleted,
+    probe,
+)
 from tidegate.reading.ranges import GoneMeanwhile, Ranges
 from tidegate.reading.sources import Watched
 from tidegate.reading.streamed import streamed
@@ -39,6 +51,9 @@ EMIT_ROWS = 16_384
 LINEAGE_ROWS = 1 << 20
 """The most rows of a file that get their lineage at once: the uri may have 1,093 bytes, and Arrow counts the bytes of a
 column of text in 32 bits. It notices no overflow if it repeats a value (pyarrow 26.0.1)."""
+
+Received = tuple[int, OwnedUpload, Fetched]
+"""An item with its position, and what S3 handed out."""
 
 log = logging.getLogger("tidegate.reading")
 
@@ -89,6 +104,10 @@ class Reader:
     encoded: bool = False
     """Emit the lineage's texts as dictionaries: a text for each file, and a number for each row. Arrow writes them as
     they are, Spark cannot read them."""
+    keys: KeyColumns = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", self.decoding.keys)
 
     @property
     def emitted(self) -> pa.Schema:
@@ -167,6 +186,8 @@ class Reader:
         splitter = self.decoding.splitter
         if splitter is None or not isinstance(body, TooLarge) or self._misplaced(item.upload):
             return None
+        if self.dataset.removes and deleted_since(item.upload, self.owner):
+            return None
         with Ranges(item.upload, end, self.owner) as ranges:
             watched = Watched(ranges)
             found = None
@@ -202,7 +223,7 @@ class Reader:
         size = 0
         for portion in self._portions(items):
             found: list[tuple[int, OwnedUpload, bytes]] = []
-            larger: list[tuple[int, OwnedUpload, Fetched]] = []
+            larger: list[Received] = []
             for position, item, body in portion:
                 judged = self._judged(item.upload, body)
                 if isinstance(judged, Read):
@@ -231,9 +252,9 @@ class Reader:
                 yield from self._streamed(item, body, decode, partial(report, position))
         yield from _batches(waiting)
 
-    def _portions(self, items: Sequence[tuple[int, OwnedUpload]]) -> Iterator[list[tuple[int, OwnedUpload, Fetched]]]:
+    def _portions(self, items: Sequence[tuple[int, OwnedUpload]]) -> Iterator[list[Received]]:
         """The items in order, each with its bytes, so many at once that decoding them together is cheap."""
-        portion: list[tuple[int, OwnedUpload, Fetched]] = []
+        portion: list[Received] = []
         size = 0
         for fetched in self._fetch_ahead(items):
             portion.append(fetched)
@@ -244,7 +265,7 @@ class Reader:
         if portion:
             yield portion
 
-    def _fetch_ahead(self, items: Sequence[tuple[int, OwnedUpload]]) -> Iterator[tuple[int, OwnedUpload, Fetched]]:
+    def _fetch_ahead(self, items: Sequence[tuple[int, OwnedUpload]]) -> Iterator[Received]:
         """The items in order, each with its bytes, fetching ahead to hide S3's latency: at most `FETCH_THREADS` objects
         and, past the first, `FETCH_AHEAD_BYTES`."""
         ahead: deque[tuple[int, OwnedUpload, Future[Fetched]]] = deque()
@@ -257,7 +278,8 @@ class Reader:
                     pending -= done[1].upload.size
                     yield done[0], done[1], done[2].result()
                 whole = min(self.dataset.max_object_bytes, STORED_BYTES)
-                body = pool.submit(fetch, item.upload, whole, self.owner)
+                asked = fetch_unless_deleted if self.dataset.removes else fetch
+                body = pool.submit(asked, item.upload, whole, self.owner)
                 ahead.append((position, item, body))
                 pending += size
             while ahead:
@@ -279,6 +301,8 @@ class Reader:
     def _judged(self, upload: Upload, body: Fetched) -> bytes | Read | Larger:
         """The bytes of a file that is decoded whole, or how it has ended."""
         limit = self.dataset.max_object_bytes
+        if isinstance(body, Deleted) and self.dataset.removes:
+            return Read(Outcome.COMMITTED, deletion=True)
         if isinstance(body, Missed):
             return Read(body.outcome, 0, body.reason)
         if isinstance(body, Unreadable):
@@ -286,18 +310,24 @@ class Reader:
         if isinstance(body, Withheld):
             reason = f"S3 refused to hand it out, and handed out its neighbours: {body.reason}"
             return Read(Outcome.QUARANTINED, 0, reason, refused=True)
-        if found := self._misplaced(upload):
-            return Read(Outcome.QUARANTINED, 0, found.why)
+        if why := self._misplaced(upload):
+            return Read(Outcome.QUARANTINED, 0, why)
         if isinstance(body, TooLarge):
             if body.size <= limit:
                 return Larger()
             return Read(Outcome.QUARANTINED, 0, too_large(body.size, limit))
         return body
 
-    def _misplaced(self, upload: Upload) -> Misplaced | None:
-        """Why no row of an upload can be written under a path: a table may be partitioned by the lineage, too."""
-        fields = [each for each in self.dataset.partition_by if "_source_uri" in each.lower()]
-        return misplaced(pa.table({"_source_uri": [upload.uri]}), fields) if fields else None
+    def _misplaced(self, upload: Upload) -> str:
+        """Why no row of an upload can be written: its key does not say what it has to; or a path would be too long,
+        because a table may be partitioned by the lineage and by what is in the key. Empty if all is well."""
+        fields = [each for each in self.dataset.partition_by if self.keys.pattern or "_source_uri" in each.lower()]
+        try:
+            told = self.keys.values(upload.key)
+        except Undecodable as error:
+            return str(error)
+        found = misplaced(pa.table({**told, "_source_uri": pa.array([upload.uri])}), fields) if fields else None
+        return found.why if found else ""
 
     def _with_lineage(self, span: Span, items: Sequence[OwnedUpload], before: int = 0) -> Iterator[pa.Table]:
         """The rows of a span with the lineage columns; `items` are its files. `before`: so many rows of the
@@ -328,6 +358,13 @@ class Reader:
             for_each_row([self.batch], np.array([len(numbers)])),
             pa.repeat(pa.scalar(self.ingested_at, LINEAGE.field("_ingested_at").type), len(numbers)),
         )
+        if self.keys.names:
+            of_each_file = [self.keys.values(item.upload.key) for item in items]
+            file = pa.array(np.repeat(np.arange(len(items)), counts))
+            told = {
+                name: pa.concat_arrays([each[name] for each in of_each_file]).take(file) for name in self.keys.names
+            }
+            table = self.keys.joined(table, told)
         return pa.Table.from_arrays([*table.columns, *values], schema=self.emitted)
 
 

@@ -142,7 +142,9 @@ class Together:
         try:
             table = self._joined(pieces[0].head + b"".join(piece.text for piece in pieces))
             counts = [piece.rows for piece in pieces]
-            if table.num_rows == sum(counts) and not self.decoding.unplaceable(table) and not _all_null(table, counts):
+            if table.num_rows != sum(counts) or self.decoding.unplaceable(table):
+                return None
+            if not _all_null(table.select(self.decoding.known), counts):
                 unknown = names_by_file(table, counts)
                 return None if unknown is None else (table, list(map(few, unknown)))
         except MemoryError:
@@ -165,12 +167,12 @@ class Together:
     @cached_property
     def _divide(self) -> Divider | None:
         given = self.decoding.dataset
-        return divider(given.format, self.decoding.schema, given.options, max_bytes=self.decoding.whole_bytes)
+        return divider(given.format, self.decoding.of_file, given.options, max_bytes=self.decoding.whole_bytes)
 
     @cached_property
     def _joined(self) -> Decoder:
         given = self.decoding.dataset
-        return decoder(given.format, self.decoding.schema, given.options)
+        return decoder(given.format, self.decoding.of_file, given.options)
 
 
 def _all_null(table: pa.Table, counts: Sequence[int]) -> bool:

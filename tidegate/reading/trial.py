@@ -4,8 +4,9 @@ The same limits decide whether it is decoded whole or piece by piece (`tidegate.
 job reads in splits is read by one task here: both take and refuse the same files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -43,6 +44,11 @@ def tried(decoding: Decoding, key: str, source: ByteSource, most: int) -> FileTr
     """What becomes of the file `source` under this key, with its first `most` rows. Raises what `source` raises, and
     MemoryError."""
     none = decoding.schema.empty_table()
+    try:
+        values = decoding.keys.values(key)
+    except Undecodable as error:
+        return FileTrial(0, none, reason=str(error))
+    complete = partial(decoding.keys.complete, values=values)
     if source.size > decoding.dataset.max_object_bytes:
         return FileTrial(0, none, reason=too_large(source.size, decoding.dataset.max_object_bytes))
     if source.size <= STORED_BYTES:
@@ -51,16 +57,18 @@ def tried(decoding: Decoding, key: str, source: ByteSource, most: int) -> FileTr
         if isinstance(found, Refused):
             return FileTrial(0, none, reason=found.reason, where=found.where)
         if isinstance(found, pa.Table):
-            return _of_tables(iter([found]), none, most, piecewise=False)
+            return _of_tables(iter([complete(found)]), none, decoding.known, most, piecewise=False)
         source = HeldBytes(body)
-    return _of_tables(decoding.streamed(key, source), none, most, piecewise=True)
+    return _of_tables(map(complete, decoding.streamed(key, source)), none, decoding.known, most, piecewise=True)
 
 
-def _of_tables(tables: Iterator[pa.Table], none: pa.Table, most: int, *, piecewise: bool) -> FileTrial:
+def _of_tables(
+    tables: Iterator[pa.Table], none: pa.Table, known: Sequence[str], most: int, *, piecewise: bool
+) -> FileTrial:
     rows = 0
     first = none
     bad: list[BadRow] = []
-    nulls = set(none.column_names)
+    nulls = set(known)
     unknown: tuple[str, ...] = ()
     try:
         for table in tables:

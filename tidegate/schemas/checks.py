@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tidegate.core.lineage import LINEAGE_COLUMNS
+from tidegate.formats.registry import REST
 from tidegate.schemas.ddl import SchemaMistake
 from tidegate.schemas.types import Column, Map, Scalar, Struct, Type, nested, within
 
@@ -14,12 +15,16 @@ TEXT_KEYS = {"json": "the keys of an object are text", "avro": "the keys of an A
 """Formats whose maps have keys of text only, with the reason."""
 
 
-def mistakes(columns: Sequence[Column], format: str) -> Iterator[SchemaMistake]:
-    """What is wrong with these columns for files of this format, each at its place in the DDL."""
+def mistakes(columns: Sequence[Column], format: str, *, keeps: bool = False) -> Iterator[SchemaMistake]:
+    """What is wrong with these columns for files of this format, each at its place in the DDL. `keeps`: what
+    they lack goes into a column."""
     yield from _names(columns, "column")
     for column in columns:
         if column.name.lower() in LINEAGE_TYPES:
             why = "Tidegate adds this column itself, for the lineage of each row"
+            yield SchemaMistake(column.name_at, f"`{column.name}`: {why}. Call yours otherwise")
+        if keeps and column.name.lower() == REST:
+            why = 'Tidegate adds this column itself, because of unknown = "keep"'
             yield SchemaMistake(column.name_at, f"`{column.name}`: {why}. Call yours otherwise")
         if format == "csv" and nested(column.type):
             why = "a field of a CSV file is a single value"

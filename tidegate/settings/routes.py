@@ -18,7 +18,7 @@ from pydantic import (
 from tidegate.core.audit import LISTING
 from tidegate.core.lanes import MOST_LANES
 from tidegate.core.routes import REJECTED, Dataset, Route
-from tidegate.formats.registry import FORMATS, UNKNOWN, Format, Option, options_of_all
+from tidegate.formats.registry import FORMATS, FROM_KEY, KEEP, REST, UNKNOWN, Format, Option, options_of_all
 from tidegate.settings import fixed
 from tidegate.settings.sections import Section
 from tidegate.settings.values import DAY, AccountId, AuditSource, BucketName, Duration, ShortName, Size, TableName
@@ -111,14 +111,25 @@ class RouteSettings(_FormatOptions):
         min_length=1,
         description='The columns as Spark DDL: "id bigint not null, name string".',
     )
-    unknown: Literal["report", "refuse", "ignore"] = Field(
+    unknown: Literal["report", "keep", "refuse", "ignore"] = Field(
         "report",
         description=f"{UNKNOWN.about[0].upper()}{UNKNOWN.about[1:]}. See docs/formats.md.",
     )
+    from_key: str = Field("", description=f"{FROM_KEY.about[0].upper()}{FROM_KEY.about[1:]}. See docs/formats.md.")
     partition_by: tuple[str, ...] = Field(
         (),
         description='Iceberg partition transforms of a new table: "days(time)", "bucket(16, id)", "region". Later '
         "use ALTER TABLE ... ADD PARTITION FIELD.",
+    )
+    on_overwrite: Literal["append", "replace"] = Field(
+        "append",
+        description="What a later version of an object does, such as a corrected file. append: its rows come beside "
+        "those of the earlier ones. replace: they take their place, in one commit. See docs/guarantee.md.",
+    )
+    on_delete: Literal["keep", "remove"] = Field(
+        "keep",
+        description="What becomes of the rows of an object that is deleted. keep: they stay. remove: they leave the "
+        'table. It goes with on_overwrite = "replace", and needs versions. See docs/guarantee.md.',
     )
     expect_every: Duration | None = Field(
         None,
@@ -186,6 +197,32 @@ class RouteSettings(_FormatOptions):
                 raise misplaced(complaint, name)
         return self
 
+    @field_validator("from_key")
+    @classmethod
+    def _finds_columns(cls, pattern: str) -> str:
+        return str(FROM_KEY.check(pattern))
+
+    @model_validator(mode="after")
+    def _replaces_all_or_nothing(self) -> Self:
+        if self.on_overwrite == "replace" and not self.versioned:
+            raise misplaced(
+                "S3's order of an object's versions decides which one replaces which, and a bucket without versions has"
+                " none: set versioned = true, or append",
+                "on_overwrite",
+            )
+        if self.on_overwrite == "replace" and len(self.tables) > 1:
+            raise misplaced(
+                "rows of an earlier version would stay in the table of rejected rows: let a file with a bad row be"
+                " quarantined (no bad_rows_share), or append",
+                "on_overwrite",
+            )
+        if self.on_delete == "remove" and self.on_overwrite != "replace":
+            raise misplaced(
+                'it goes with on_overwrite = "replace": say both, or on_delete = "keep"',
+                "on_delete",
+            )
+        return self
+
     @field_validator("table")
     @classmethod
     def _no_table_of_rejected_rows(cls, table: str) -> str:
@@ -207,10 +244,12 @@ class RouteSettings(_FormatOptions):
             suffix=self.suffix,
             dataset=Dataset(
                 table=self.table,
-                schema=self.table_schema,
+                schema=self.table_schema + (f"\n\n, {REST} string" if self.unknown == KEEP else ""),
                 format=self.format,
                 partition_by=self.partition_by,
                 max_object_bytes=int(self.max_object_bytes),
+                replaces=self.on_overwrite == "replace",
+                removes=self.on_delete == "remove",
                 options=FORMATS[self.format].carry(dict(self)),
             ),
             limits=replace(

@@ -3,11 +3,13 @@
 It looks at the text of the file as it was parsed, so that it is said together with whatever else is wrong in it.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tidegate.formats.registry import KEEP, REST, key_pattern
 from tidegate.schemas import checks, ddl, partitions
-from tidegate.schemas.types import Column, TextSpan
+from tidegate.schemas.types import Column, TextSpan, nested
 from tidegate.settings.positions import Positions
 from tidegate.settings.values import bucket_in
 from tidegate.settings.words import Location, Mistake, named
@@ -64,7 +66,8 @@ class _Route:
         if not isinstance(self.route.get("schema"), str) or not self.text("schema"):
             return (), []
         parsed = ddl.parse(self.text("schema"))
-        wrong = [*parsed.mistakes, *checks.mistakes(parsed.columns, self.text("format"))]
+        keeps = self.text("unknown") == KEEP
+        wrong = [*parsed.mistakes, *checks.mistakes(parsed.columns, self.text("format"), keeps=keeps)]
         found = [self.mistake(each.message, "schema", at=each.at) for each in wrong]
         if parsed.mistakes:
             return (), found
@@ -73,7 +76,23 @@ class _Route:
             columns = checks.types_of(parsed.columns)
             for number, each in partitions.mistakes(transforms, columns):
                 found.append(self.mistake(each.message, "partition_by", number, at=each.at))
-        return parsed.columns, found
+        found += [self.mistake(each, "from_key") for each in self._of_key(parsed.columns)]
+        more = ddl.parse(f"{REST} string").columns if keeps else ()
+        return (*parsed.columns, *more), found
+
+    def _of_key(self, columns: Sequence[Column]) -> Iterator[str]:
+        try:
+            names = re.compile(key_pattern(self.text("from_key"))).groupindex
+        except ValueError:
+            return  # the field says it
+        there = {column.name: column.type for column in columns}
+        for name in names:
+            if name not in there:
+                yield f"the schema has no column `{name}`; it has {', '.join(there)}"
+            elif nested(there[name]):
+                yield f"column `{name}` is {there[name]}: a key has single values only"
+        if there and not there.keys() - names.keys():
+            yield "all columns of the schema are in the key: name one that is in the files"
 
 
 def _of_shared_tables(
@@ -98,7 +117,12 @@ def _disagreements(route: _Route, columns: Sequence[Column], other: str, theirs:
     by_name = {column.name.lower(): column for column in theirs}
     for column in columns:
         there = by_name.pop(column.name.lower(), None)
-        if there is None:
+        if column.name == REST and (there is None or there.type != column.type):
+            # the job adds it, to a table that has none
+            if there is not None:
+                said = f"column `{REST}` is {column.type} here and {there.type} in route {other!r} of the same table"
+                yield route.mistake(said, "schema")
+        elif there is None:
             said = f"column `{column.name}`: route {other!r} of the same table lacks it: {_TABLE_FIRST}"
             yield route.mistake(said, "schema", at=column.name_at, warning=True)
         elif there.name != column.name:
@@ -112,6 +136,7 @@ def _disagreements(route: _Route, columns: Sequence[Column], other: str, theirs:
         elif there.nullable != column.nullable:
             said = f"column `{column.name}` may be null in one route of the table and not in the other ({other!r})"
             yield route.mistake(f"{said}: {_TABLE_FIRST}", "schema", at=column.name_at, warning=True)
+    by_name.pop(REST, None)
     for lacking in by_name.values():
         said = f"it lacks the column `{lacking.name}` of route {other!r} of the same table: {_TABLE_FIRST}"
         yield route.mistake(said, "schema", warning=True)

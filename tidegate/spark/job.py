@@ -17,7 +17,7 @@ from tidegate.core.receipts import Receipt
 from tidegate.core.routes import Dataset, decode_dataset
 from tidegate.core.screening import decode_request
 from tidegate.flows.publish import Attempt, run_verb
-from tidegate.reading.fetch import a_neighbour_is_readable
+from tidegate.reading.fetch import a_neighbour_is_readable, newest_first
 from tidegate.sinks.iceberg.sink import IcebergSink
 from tidegate.spark.session import prepare, warm_up
 
@@ -82,6 +82,7 @@ def main(argv: list[str] | None = None) -> None:
             digest=digest,
             last=last,
             can_read_near=lambda upload: a_neighbour_is_readable(upload, owner),
+            newest_first=lambda upload, versions: newest_first(upload, versions, owner),
         )
 
     def make(attempt: Attempt, verb: Mode = Attempt.ingest) -> int:

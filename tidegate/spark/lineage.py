@@ -35,7 +35,8 @@ from tidegate.core.lineage import (
 )
 from tidegate.core.publication import History
 from tidegate.sinks.iceberg.causes import cause
-from tidegate.sinks.iceberg.table import IcebergTable, quoted
+from tidegate.sinks.iceberg.columns import quoted
+from tidegate.sinks.iceberg.table import IcebergTable
 from tidegate.spark.session import open_session
 
 log = logging.getLogger("tidegate")

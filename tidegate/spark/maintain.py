@@ -43,7 +43,8 @@ from tidegate.core.maintenance import (
     retention,
 )
 from tidegate.sinks.iceberg.causes import cause
-from tidegate.sinks.iceberg.table import MAINTAIN, quoted
+from tidegate.sinks.iceberg.columns import quoted
+from tidegate.sinks.iceberg.table import MAINTAIN
 from tidegate.sinks.iceberg.upkeep import Upkeep
 from tidegate.spark.session import open_session
 

@@ -55,7 +55,7 @@ from tidegate.core.uploads import Upload, version_of
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.screen import listed_in, screen
 from tidegate.sinks.iceberg.causes import cause
-from tidegate.sinks.iceberg.table import quoted
+from tidegate.sinks.iceberg.columns import quoted
 from tidegate.spark.inventory import newest_list, rows_of
 from tidegate.spark.session import open_session
 from tidegate.stores.dynamodb import DynamoDbStore
@@ -215,7 +215,9 @@ def _attach_metadata(spark: SparkSession, account: str) -> None:
 def _places_of_metadata(spark: SparkSession, table: str, request: ScreeningRequest) -> DataFrame:
     rows = spark.table(quoted(table))
     if request.source == METADATA_JOURNAL:
-        rows = rows.where(col("record_type") == "CREATE")
+        # a delete marker is recorded as a deletion
+        marked = (col("record_type") == "DELETE") & col("is_delete_marker")
+        rows = rows.where((col("record_type") == "CREATE") | (marked & lit(request.removes)))
     return _places(rows, request)
 
 
@@ -236,7 +238,7 @@ def _places(rows: DataFrame, request: ScreeningRequest) -> DataFrame:
     modified = unix_timestamp(col("last_modified_date"))
     return (
         rows.where(col("key").startswith(request.prefix) & col("key").endswith(request.suffix))
-        .where(~coalesce(col("is_delete_marker").cast("boolean"), lit(False)))
+        .where(~coalesce(col("is_delete_marker").cast("boolean"), lit(False)) | lit(request.removes))
         .where((modified >= request.window.since) & (modified <= request.window.until))
         .select("key", "version_id", "e_tag", col("size").cast("bigint").alias("size"), modified.alias("modified"))
         .orderBy("key")
@@ -283,7 +285,8 @@ def _writer(
 
         rest: list[KeyRange] = []
         found_there = (each for row in _rows(batches) for each in listed(row, rest))
-        uploads = (each for each in found_there if is_file_under(each.upload, request.prefix, request.suffix))
+        wanted = (each for each in found_there if request.removes or not each.deletion)
+        uploads = (each for each in wanted if is_file_under(each.upload, request.prefix, request.suffix))
         for found in screen(uploads, request.window, ledger):
             counts += found.counts
             suspects += found.suspects

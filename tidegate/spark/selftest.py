@@ -32,8 +32,9 @@ from tidegate.core.uploads import Upload
 from tidegate.formats.registry import FORMATS
 from tidegate.reading.fetch import fetch
 from tidegate.sinks.iceberg.causes import cause
+from tidegate.sinks.iceberg.columns import quoted
 from tidegate.sinks.iceberg.data_files.layout import BySpark, layout
-from tidegate.sinks.iceberg.table import IcebergTable, quoted
+from tidegate.sinks.iceberg.table import IcebergTable
 from tidegate.spark.session import give_credentials, location, require_classes
 
 log = logging.getLogger("tidegate")

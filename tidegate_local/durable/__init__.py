@@ -2,7 +2,8 @@
 
 moto holds its state in memory. Here each request that changes it writes what it has changed to the file, in one
 transaction, and is answered after that. At the start moto is filled from the file. Nothing is replayed, so what moto
-would make anew stays as it was: version ids, message ids, receipt handles, times.
+would make anew stays as it was: version ids, message ids, receipt handles, times. Snapshots would lose what comes
+between them. Spark does not wait for the disk: after a power cut the last batches may lack files.
 
     changes     what the request at hand has changed
     database    the file: transactions in the order of the changes, and what is read back

@@ -17,6 +17,8 @@ from tidegate_local.loader.loading import Created, Loading, Properties, creates
 
 _SPAN = {"minute": 60, "hour": 3600, "day": 86400}
 
+_EVENTS = {"Object Created": "s3:ObjectCreated:*", "Object Deleted": "s3:ObjectRemoved:DeleteMarkerCreated"}
+
 
 @creates("AWS::Events::Rule")
 def rule(loading: Loading, logical: str, properties: Properties) -> Created:
@@ -50,7 +52,8 @@ def uploads(loading: Loading, logical: str, pattern: Mapping[str, Any], targets:
             for key in keys:
                 # a key written out is one that the pattern with a wildcard is too long for; a filter takes it
                 if not isinstance(key, str):
-                    notify(loading, bucket, arn, "s3:ObjectCreated:*", filter_rules(logical, key))
+                    for kind in pattern["detail-type"]:
+                        notify(loading, bucket, arn, _EVENTS[kind], filter_rules(logical, key))
 
 
 def filter_rules(logical: str, matcher: Mapping[str, str]) -> list[dict[str, str]]:

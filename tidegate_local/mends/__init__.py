@@ -23,6 +23,7 @@ MENDS: tuple[Callable[[], None], ...] = (
     notifications.notifications_encode_keys,
     notifications.filters_are_compared_with_encoded_keys,
     notifications.a_multipart_upload_is_told_when_it_completes,
+    notifications.a_delete_marker_is_told,
     keys.keys_may_hold_line_breaks,
     keys.a_listing_of_versions_goes_on_after_any_text,
     queues.queues_keep_order_and_deduplication,

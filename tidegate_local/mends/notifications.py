@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -77,6 +78,21 @@ def a_multipart_upload_is_told_when_it_completes() -> None:
         return put_object(*arguments, **{**options, "disable_notification": quiet})
 
     patch(S3Backend, put_object=told_once)
+
+
+def a_delete_marker_is_told() -> None:
+    """A deletion in a bucket with versions is told as `s3:ObjectRemoved:DeleteMarkerCreated`, with the marker's version
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-how-to-event-types-and-destinations.html)."""
+    set_delete_marker = S3Backend._set_delete_marker
+
+    def told(backend: Any, bucket_name: str, key_name: str) -> Any:
+        marker = set_delete_marker(backend, bucket_name, key_name)
+        about = SimpleNamespace(name=marker.name, version_id=marker.version_id, etag="", size=0)
+        event = notifications.S3NotificationEvent.OBJECT_REMOVED_DELETE_MARKER_CREATED_EVENT
+        notifications.send_event(backend.account_id, event, backend.get_bucket(bucket_name), about)
+        return marker
+
+    patch(S3Backend, _set_delete_marker=told)
 
 
 def _amend(change: Callable[[dict[str, Any], Any, Any], None]) -> None:

@@ -14,7 +14,7 @@ from simulation.world.configs import configured
 from simulation.world.driver import DEADLY
 from simulation.world.kernel import START
 from simulation.world.product import deploy
-from simulation.world.s3 import Version
+from simulation.world.s3 import MARKER, Version
 from simulation.world.sqs import Queue
 from simulation.world.world import CONFIG
 
@@ -128,6 +128,38 @@ def bad_rows_given_up(world: Scene) -> None:
     world.first_starts_in(100.0)
     world.upload_each("a", BAD, plain=True)
     world.give_up(130.0)
+
+
+def corrected_in_place(world: Scene) -> None:
+    """The route replaces. A file is corrected, and its first version is announced once more when both have landed. Of
+    another one the later version comes first. Of a third one two versions come together, and then one that is broken,
+    and one that is sent by an audit."""
+    world.turn(replaces=True)
+    world.audit_hourly(min_age=1_800.0)
+    waits = {"a": [1.0, 2_000.0], "b": [600.0], "d": []}
+    world.announce = lambda version: waits.get(version.key[-6], [1.0]) if version.body == GOOD else [1.0]
+    world.upload_each("a")
+    world.upload_each("a", MORE, after=200.0)
+    world.upload_each("b", after=201.0)
+    world.upload_each("b", MORE, after=202.0)
+    world.upload_each("c", after=203.0)
+    world.upload_each("c", MORE, after=204.0)
+    world.upload_each("c", BAD, after=900.0)
+    world.upload_each("d", after=1_000.0)
+    world.upload_each("d", MORE, after=1_001.0)
+
+
+def deleted_in_place(world: Scene) -> None:
+    """The route removes what is deleted. A file is deleted after it has landed; another one's deletion is announced
+    first. A third one is deleted at once, and put again. Of a fourth one's deletion nobody hears: an audit sends it."""
+    world.turn(replaces=True, removes=True)
+    world.audit_hourly(min_age=1_800.0)
+    waits = {("b", False): [700.0], ("d", True): []}
+    world.announce = lambda version: waits.get((version.key[-6], version.how == MARKER), [1.0])
+    for name, put, deleted in (("a", 0.0, 200.0), ("b", 201.0, 203.0), ("c", 201.0, 204.0), ("d", 0.0, 600.0)):
+        world.upload_each(name, after=put)
+        world.remove(f"events/{name}.json", bucket="landing", after=deleted)
+    world.upload_each("c", MORE, after=206.0)
 
 
 # ---- how AWS answers

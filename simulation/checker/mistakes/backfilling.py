@@ -34,7 +34,10 @@ def _timeless(real: Any) -> Any:
 
 
 def _nothing_landed(real: Any) -> Any:
-    return lambda surveyed, landed, unfinished: real(surveyed, [each for each in landed if not each.rows], unfinished)
+    def compare(surveyed: Any, landed: Any, unfinished: Any, **how: Any) -> Any:
+        return real(surveyed, [each for each in landed if not each.rows], unfinished, **how)
+
+    return compare
 
 
 BUGS = (

@@ -26,7 +26,7 @@ def _unpublished(real: Any) -> Any:
 
 
 def _of_nobody(real: Any) -> Any:
-    return lambda sink, uploads, position: {}
+    return lambda sink, uris, version: []
 
 
 def _took_nothing(real: Any) -> Any:
@@ -53,7 +53,7 @@ BUGS = (
     Bug(
         "what came again is not looked for",
         "The job lands what was sent again although an earlier batch has its rows.",
-        (replaced("tidegate.sinks.iceberg.sink:IcebergSink.present", _of_nobody),),
+        (replaced("tidegate.sinks.iceberg.sink:IcebergSink.rows_of_objects", _of_nobody),),
         "rolled_back_past_a_deletion",
     ),
     Bug(

@@ -56,6 +56,7 @@ _PERMISSIONS = {
     "s3:HeadBucket": "s3:ListBucket",
     "s3:ListBuckets": "s3:ListAllMyBuckets",
     "s3:GetBucketNotificationConfiguration": "s3:GetBucketNotification",
+    "s3:GetBucketLifecycleConfiguration": "s3:GetLifecycleConfiguration",
 }
 """Operations that are authorized by an action of another name
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html)."""
@@ -64,6 +65,7 @@ _ABSENT = frozenset(
     {
         *("404", "NoSuchBucket", "NoSuchKey", "NotFoundException", "NoSuchResourceException"),
         *("EntityNotFoundException", "ParameterNotFound", "ResourceNotFoundException", "InvalidSubnetID.NotFound"),
+        "NoSuchLifecycleConfiguration",
     }
 )
 _DENIED = frozenset(

@@ -20,6 +20,7 @@ from tidegate.cli.account.ask import (
     warns,
 )
 from tidegate.cli.checks import Check, CheckState
+from tidegate.core.notifications import MARKED
 from tidegate.settings import RouteSettings
 
 _TARGETS = {
@@ -27,7 +28,7 @@ _TARGETS = {
     "TopicConfigurations": "TopicArn",
     "LambdaFunctionConfigurations": "LambdaFunctionArn",
 }
-_CREATED = "s3:ObjectCreated:"
+_CREATED, _MARKED = "s3:ObjectCreated:", f"s3:{MARKED}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ def _bucket(name: str, routes: Sequence[RouteSettings], members: Answer, here: E
     if line.state is CheckState.FAIL or isinstance(holder, Absent):
         return
     yield versions(name, first.versioned, here.account.ask("s3", "get_bucket_versioning", **owned))
+    if removing := [route for route in routes if route.on_delete == "remove"]:
+        yield expiring(name, removing, here.account.ask("s3", "get_bucket_lifecycle_configuration", **owned))
     buffer = ""
     if here.resources is not None:
         *_, account, queue = here.resources.buffer.split("/")
@@ -146,34 +149,57 @@ def versions(name: str, believed: bool, answer: Answer) -> Check:
     )
 
 
+def expiring(name: str, removing: Sequence[RouteSettings], answer: Answer) -> Check:
+    """Whether S3 deletes files of these routes by itself: then their rows leave the table."""
+    line = f"expiry in {name}"
+    rules = answer.body.get("Rules", ()) if isinstance(answer, Found) else ()
+    if not isinstance(answer, Found | Absent):
+        return cannot_tell(line, "whether a lifecycle rule deletes files", answer)
+    for rule, route in product(rules, removing):
+        prefix = rule.get("Filter", rule).get("Prefix") or rule.get("Filter", {}).get("And", {}).get("Prefix", "")
+        near = prefix.startswith(route.prefix) or route.prefix.startswith(prefix)
+        if rule["Status"] == "Enabled" and {"Days", "Date"} & rule.get("Expiration", {}).keys() and near:
+            return warns(
+                line,
+                f"rule {rule.get('ID', prefix)} deletes files of route {route.name}, and their rows go with them",
+                'let it expire noncurrent versions only, or set on_delete = "keep"',
+            )
+    return fine(line, "no rule deletes files whose rows would go with them")
+
+
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """The target that a bucket notifies, and of which new objects."""
+    """The target that a bucket notifies, of what, and of which objects."""
 
     target: str
     prefix: str
     suffix: str
+    events: frozenset[str]
 
     def overlaps(self, route: RouteSettings) -> bool:
         """Whether S3 would refuse a notification for the route beside this one: one object would be announced twice
         (https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-how-to-filtering.html)."""
-        return (self.prefix.startswith(route.prefix) or route.prefix.startswith(self.prefix)) and (
-            self.suffix.endswith(route.suffix) or route.suffix.endswith(self.suffix)
+        return (
+            not self.events.isdisjoint(_wanted(route))
+            and (self.prefix.startswith(route.prefix) or route.prefix.startswith(self.prefix))
+            and (self.suffix.endswith(route.suffix) or route.suffix.endswith(self.suffix))
         )
 
-    def serves(self, route: RouteSettings) -> bool:
-        return (self.prefix, self.suffix) == (route.prefix, route.suffix)
+
+def _wanted(route: RouteSettings) -> set[str]:
+    return {_CREATED, *([_MARKED] if route.on_delete == "remove" else [])}
 
 
 def notifications(body: dict[str, Any]) -> Iterator[Notification]:
-    """The notifications about new objects. S3 keeps the values of filters encoded as in URLs."""
+    """The notifications about new and deleted objects. S3 keeps the values of filters encoded as in URLs."""
     for kind, target in _TARGETS.items():
         for each in body.get(kind, ()):
-            if not any(event.startswith(_CREATED) for event in each.get("Events", ())):
-                continue
+            told = each.get("Events", ())
+            events = {_CREATED for event in told if event.startswith(_CREATED)}
+            events |= {_MARKED for event in told if event in (_MARKED, "s3:ObjectRemoved:*")}
             rules = each.get("Filter", {}).get("Key", {}).get("FilterRules", ())
             values = {rule["Name"].lower(): unquote_plus(rule["Value"]) for rule in rules}
-            yield Notification(each[target], values.get("prefix", ""), values.get("suffix", ""))
+            yield Notification(each[target], values.get("prefix", ""), values.get("suffix", ""), frozenset(events))
 
 
 def notified(name: str, routes: Sequence[RouteSettings], answer: Answer, buffer: str) -> Check:
@@ -191,8 +217,9 @@ def notified(name: str, routes: Sequence[RouteSettings], answer: Answer, buffer:
         return fine(line, "the deployment switches EventBridge on")
     there = [*notifications(answer.body)]
     if buffer:
-        ours = [each for each in there if each.target == buffer]
-        if missing := [route.name for route in routes if not any(each.serves(route) for each in ours)]:
+        ours = {(each.prefix, each.suffix, event) for each in there if each.target == buffer for event in each.events}
+        needs = [(route, {(route.prefix, route.suffix, event) for event in _wanted(route)}) for route in routes]
+        if missing := [route.name for route, wanted in needs if not wanted <= ours]:
             return fails(line, f"do not go to the buffer for route {', '.join(missing)}", again)
         return fine(line, f"go to the buffer for route {', '.join(route.name for route in routes)}")
     for each, route in product(there, routes):

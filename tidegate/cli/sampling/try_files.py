@@ -20,6 +20,7 @@ from tidegate.core.quantities import counted
 from tidegate.core.routes import Route, RouteIndex
 from tidegate.core.uploads import Upload
 from tidegate.formats.reasons import first_line
+from tidegate.formats.registry import REST
 from tidegate.formats.type_names import type_name
 from tidegate.formats.unknown import called, listed
 from tidegate.reading.arrow_schema import arrow_schema
@@ -161,10 +162,12 @@ def show(one: TriedFile, route: Route) -> None:
 
 def about_unknown(unknown: Iterable[str], columns: Iterable[str]) -> Iterator[str]:
     """What to do about names that the schema lacks, whose `columns` these are."""
-    by_lower = {each.lower(): each for each in columns}
+    by_lower = {each.lower(): each for each in columns if each != REST}
     may_be_added = []
     for name in unknown:
-        if column := by_lower.get(name.lower()):
+        if name in by_lower.values():
+            yield f"{name}. The column has its values from the key"
+        elif column := by_lower.get(name.lower()):
             yield f"{name}. The schema has {column}, and names are compared letter by letter: call it so in the files"
         elif name.lower() in LINEAGE_COLUMNS:
             yield f"{name}. Tidegate adds a column of this name: call it otherwise in the files"

@@ -104,3 +104,8 @@ def _rename(table: str, name: str, to: str, ours: bool) -> str:
 
 def _alter(table: str) -> str:
     return f"ALTER TABLE {'.'.join(map(quoted_name, table.split('.')))}"
+
+
+def quoted(name: str) -> str:
+    """A dotted name as SQL takes it, whatever its parts are called."""
+    return ".".join(f"`{part}`" for part in name.split("."))

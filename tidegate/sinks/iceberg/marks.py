@@ -14,6 +14,13 @@ BATCH = "tidegate.batch"
 check."""
 DRIVER = "tidegate.driver"
 ATTEMPT = "tidegate.attempt"
+ON_TOP_OF = "tidegate.on-top-of"
+"""On a staged snapshot of what leaves the table: the staged snapshot of the rows for which it does."""
+ADDED, REMOVED = ("added-data-files",), ("deleted-data-files", "added-delete-files", "removed-delete-files")
+REWRITTEN = ("deleted-data-files", "removed-delete-files", "added-dvs")
+"""A data file has one deletion vector, and each takes the place of the one before."""
+COUNTS = ("added-", "deleted-", "removed-", "total-", "changed-")
+"""Iceberg's own counts in a summary, left out where they are 0 (org.apache.iceberg.SnapshotSummary)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,4 +44,18 @@ class IcebergSnapshot:
             publishes=frozenset({batch} if batch else ()),
             source=int(source) if source.isdecimal() else self.id,
             holds=self.summary.get(BATCH, ""),
+            adds=self._counts(ADDED),
+            removes=self._counts(REMOVED),
+            rewrites=self._counts(REWRITTEN),
         )
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows the table has at this version, by Iceberg's own counts; None if they are not there."""
+        in_files, marked = (self.summary.get(name) for name in ("total-records", "total-position-deletes"))
+        return None if in_files is None or marked is None else int(in_files) - int(marked)
+
+    def _counts(self, names: tuple[str, ...]) -> bool:
+        if "operation" in self.summary and not any(name.startswith(COUNTS) for name in self.summary):
+            return True  # the specification lets a writer leave all counts out
+        return any(self.summary.get(name, "0") != "0" for name in names)

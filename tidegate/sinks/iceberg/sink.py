@@ -2,7 +2,7 @@
 
 import datetime
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -21,11 +21,11 @@ from tidegate.core.manifests import OwnedUpload, bin_pack, pack_tasks, unpack_ta
 from tidegate.core.outcomes import Read
 from tidegate.core.publication import Floor, History, Published, Unprovable
 from tidegate.core.receipts import RejectedRows
+from tidegate.core.replacing import HeldRows
 from tidegate.core.routes import Dataset, reading_of
-from tidegate.core.uploads import Upload
-from tidegate.flows.sink import Hopeless, RejectedUndecided, Staged
+from tidegate.flows.sink import Hopeless, RejectedUndecided, SeenVersion, Staged
 from tidegate.formats.decode import decoder
-from tidegate.formats.registry import share_of_bad_rows
+from tidegate.formats.registry import KEEP, REST, share_of_bad_rows, unknown_of
 from tidegate.reading.reader import Reader, with_lineage
 from tidegate.sinks.iceberg.causes import MISTAKES, cause
 from tidegate.sinks.iceberg.columns import ColumnFacts, misfit
@@ -84,6 +84,10 @@ class IcebergSink:
         return IcebergTarget(self.iceberg, self.batch, self.marks)
 
     @property
+    def replaces(self) -> bool:
+        return self.dataset.replaces
+
+    @property
     def sets_aside(self) -> bool:
         """Whether rows that do not fit are set aside."""
         return share_of_bad_rows(self.dataset.options) is not None
@@ -130,7 +134,9 @@ class IcebergSink:
             return
         with asking():
             try:
-                self.iceberg.create_if_absent(with_lineage(self.dataset.schema), self.dataset.partition_by)
+                self.iceberg.create_if_absent(
+                    with_lineage(self.dataset.schema), self.dataset.partition_by, replaces=self.replaces
+                )
             except MISTAKES as error:
                 raise Hopeless(
                     f"table {self.dataset.table} cannot be created from the route's schema and partition_by:"
@@ -139,10 +145,18 @@ class IcebergSink:
 
     def require_columns(self) -> None:
         with asking():
-            there = facts_of(self.iceberg.schema)
             wanted = facts_of(_struct(with_lineage(self.dataset.schema)))
+            there = facts_of(self.iceberg.schema)
+            if REST not in there and unknown_of(self.dataset.options) == KEEP:
+                self.iceberg.add_if_absent(REST, wanted[REST].type)
+                there = facts_of(self.iceberg.schema)
             if reason := misfit(self.dataset.table, there, wanted, self.iceberg.now_called):
                 raise Hopeless(reason)
+            if self.replaces and (needs := self.iceberg.let_rows_go()):
+                raise Hopeless(
+                    f"table {self.table} cannot replace rows: its format is older than 2, or it rewrites whole files"
+                    f" for a row that is deleted. ALTER TABLE {self.table} SET TBLPROPERTIES ({needs})"
+                )
 
     def position(self) -> Floor:
         return self.target.position()
@@ -165,10 +179,13 @@ class IcebergSink:
                 )
         return held
 
-    def present(self, uploads: Sequence[Upload], version: int) -> Mapping[tuple[str, str, str], str]:
+    def rows_of_objects(self, uris: Collection[str], version: int) -> Sequence[HeldRows]:
         with asking():
-            there = self.iceberg.sources({each.uri for each in uploads}, version)
-        return {each.identity: batch for each in uploads if (batch := there.get((each.uri, each.version))) is not None}
+            return sorted(self.iceberg.rows_of_objects(uris, version))
+
+    def may_have_gained(self, uris: Collection[str], since: int, now: int) -> bool:
+        with asking():
+            return self.iceberg.may_have_gained(uris, since, now)
 
     def rolled_back(self) -> tuple[History, frozenset[str]]:
         with asking():
@@ -176,11 +193,11 @@ class IcebergSink:
 
     # ---- staging
 
-    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
+    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False, at: int | None = None) -> Staged:
         reader = self._reader(careful)
         with asking():
             splits = survey(self.spark.sparkContext, reader, items, TASK_BYTES)
-        staged = without_spoiled(items, partial(self._stage_once, reader, splits))
+        staged = without_spoiled(items, partial(self._stage_once, reader, splits, at))
         bad = [item for position, item in enumerate(items) if (read := staged.reads.get(position)) and read.rejected]
         if not bad:
             return staged
@@ -221,21 +238,29 @@ class IcebergSink:
     def _rejected_rows(self, reader: Reader, items: Sequence[OwnedUpload]) -> Any:
         return rejected_rows(self.spark, reader, items, TASK_BYTES, TASK_OBJECTS)
 
-    def _stage_once(self, reader: Reader, splits: Splits, items: Sequence[OwnedUpload], time: int) -> Staged:
+    def _stage_once(
+        self, reader: Reader, splits: Splits, at: int | None, items: Sequence[OwnedUpload], time: int
+    ) -> Staged:
         """Stage the rows of `items` on a new branch, the `time`-th of this driver. A file that is not to be read in
         splits again leaves `splits`."""
         branch = self.branch if time == 1 else f"{self.branch}_{time}"
         with asking():
-            staged, added, told = self._stage_rows(reader, self._tasks(items, splits), branch)
+            staged, added, told = self._stage_rows(reader, self._tasks(items, splits), branch, at)
             whole = partial(read_whole, self.spark.sparkContext, reader)
             reads = endings_of(items, splits, Endings.plain(told.of_splits.value), whole)
         return Staged(staged, added, {**Endings.plain(told.endings.value), **reads}, slowly=told.slowly)
+
+    def stage_removal(self, staged: int, gone: Collection[tuple[str, str]]) -> tuple[int, int | None]:
+        with asking():
+            return self.iceberg.stage_removal(staged, gone, self.marks)
 
     def stage_nothing(self) -> int:
         with asking():
             return self.iceberg.stage_nothing(self.branch, self.marks)
 
-    def _stage_rows(self, reader: Reader, tasks: Sequence[Task], branch: str) -> tuple[int, int, "_Told"]:
+    def _stage_rows(
+        self, reader: Reader, tasks: Sequence[Task], branch: str, at: int | None
+    ) -> tuple[int, int, "_Told"]:
         """Stage the rows of the tasks on a new branch: the snapshot, how many rows Iceberg counted, and how the reading
         ended."""
         iceberg = self.iceberg
@@ -250,7 +275,7 @@ class IcebergSink:
             else:
                 files = files_of_tasks(self.spark, tasks, read, found, branch)
             if files is not None:
-                return (*iceberg.stage_files(loaded, files, branch, self.marks), told)
+                return (*iceberg.stage_files(loaded, files, branch, self.marks, at), told)
             found = BySpark(
                 f"the rows of a task are in more than {MOST_PARTITIONS} partitions, or of years before 1 or after 9999"
             )
@@ -259,7 +284,7 @@ class IcebergSink:
         rows = rows_of_tasks(self.spark, tasks, partial(told.read, reader), _struct(with_lineage(self.dataset.schema)))
         for name in (each.name for each in iceberg.schema if each.name not in rows.columns):
             rows = rows.withColumn(name, lit(None))
-        return (*iceberg.stage(rows, branch, self.marks), told)
+        return (*iceberg.stage(rows, branch, self.marks, at), told)
 
     def _told(self) -> "_Told":
         context = self.spark.sparkContext
@@ -285,7 +310,7 @@ class IcebergSink:
 
     # ---- publishing
 
-    def publish(self, staged: int, floor: Floor, seen: int | None = None) -> Published | Unprovable:
+    def publish(self, staged: int, floor: Floor, seen: SeenVersion | None = None) -> Published | Unprovable:
         return self.target.publish(staged, floor, seen)
 
     def rejected(self, table: str) -> IcebergTarget:

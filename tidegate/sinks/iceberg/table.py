@@ -19,17 +19,23 @@ from typing import Any
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import broadcast
 from pyspark.sql.types import StructType
 
-from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, Verdict, down_to, verdict
-from tidegate.flows.sink import StagedIsGone, require_seen
+from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, down_to
+from tidegate.core.replacing import HeldRows
+from tidegate.flows.sink import SeenVersion, StagedIsGone
+from tidegate.sinks.iceberg import removal
 from tidegate.sinks.iceberg.ancestry import ancestry, stored
+from tidegate.sinks.iceberg.columns import quoted
+from tidegate.sinks.iceberg.condition import CommitCondition
 from tidegate.sinks.iceberg.data_files.append import LoadedTable
 from tidegate.sinks.iceberg.data_files.write import DataFile
-from tidegate.sinks.iceberg.marks import PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
+from tidegate.sinks.iceberg.marks import ON_TOP_OF, PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
+from tidegate.sinks.iceberg.staged import commit_of
 
 BEGUN = "tidegate.begun"
 """In the summary of the first snapshot of a table that was empty: a floor needs a snapshot."""
@@ -68,12 +74,13 @@ class IcebergTable:
         self._spark = spark
         self.name = name
 
-    def create_if_absent(self, columns: str, partition_by: Sequence[str]) -> None:
+    def create_if_absent(self, columns: str, partition_by: Sequence[str], *, replaces: bool = False) -> None:
         """Create it with `columns` (Spark DDL). If several drivers do at once, one succeeds and the others find it."""
         namespace = self.name.rsplit(".", 1)[0]
         self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted(namespace)}")
         partitioned = f"PARTITIONED BY ({', '.join(partition_by)})" if partition_by else ""
-        properties = ", ".join(f"'{name}' = '{value}'" for name, value in PROPERTIES.items())
+        wanted = {**PROPERTIES, **(removal.REPLACES if replaces else {})}
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in wanted.items())
         self._spark.sql(
             f"CREATE TABLE IF NOT EXISTS {quoted(self.name)} ({columns}) USING iceberg {partitioned}"
             f" TBLPROPERTIES ({properties})"
@@ -86,6 +93,21 @@ class IcebergTable:
     @property
     def schema(self) -> StructType:
         return self._spark.table(quoted(self.name)).schema
+
+    def add_if_absent(self, column: str, kind: str) -> None:
+        """Add it, nullable, unless it was there under another name, or is in another case: that is for a person. If
+        several drivers do at once, one succeeds and the others find it."""
+        names = {name.lower() for name in self.schema.names}
+        if column not in names and self.now_called(column) is None:
+            try:
+                self._spark.sql(f"ALTER TABLE {quoted(self.name)} ADD COLUMN {quoted(column)} {kind}")
+            except (Py4JJavaError, PySparkException):
+                if column not in self.schema.names:
+                    raise
+
+    def let_rows_go(self) -> str:
+        """See to it that rows can be replaced (`removal.let_rows_go`)."""
+        return removal.let_rows_go(self._load(), ours=MAINTAIN)
 
     def now_called(self, name: str) -> str | None:
         """What the column is called now that an earlier schema of this table called `name`: "" if it was dropped, None
@@ -163,20 +185,30 @@ class IcebergTable:
         from them."""
         return self._count(position, lambda rows: rows["_batch_id"].isNull() & rows["_source_uri"].isNotNull())
 
-    def sources(self, uris: Collection[str], snapshot: int) -> dict[tuple[str, str], str]:
-        """The `_source_uri` and `_source_version` of all rows at this snapshot that are from one of these, each with a
-        `_batch_id`, the last one. Memory holds them.
+    def rows_of_objects(self, uris: Collection[str], snapshot: int) -> list[HeldRows]:
+        """How many rows of each version of these objects are in this snapshot, by batch. Memory holds them.
 
-        Iceberg skips files by the first and the last uri; it does so by a list of 200 at most (`IN_PREDICATE_LIMIT` in
-        `InclusiveMetricsEvaluator`)."""
+        Iceberg skips files by the uris (`removal.among`). If that leaves no file, Spark is not asked."""
         names = self._called_at(snapshot, *SOURCE)
-        if not all(names):
-            return {}  # a column was added since: no row of then says where it is from
+        files = removal.ONE_TASK + 1
+        if names[0] == SOURCE[0]:
+            files = removal.files_of(self._jvm, self._load(), snapshot, uris)
+        # without a name, a column was added since: no row of then says where it is from
+        if not all(names) or not files:
+            return []
         rows = self._at(snapshot, dict(zip(SOURCE, names, strict=True)))
-        rows = rows.where(rows["_source_uri"].between(min(uris), max(uris)))
-        wanted = self._spark.createDataFrame([(uri,) for uri in uris], "_source_uri string")
-        found = rows.join(broadcast(wanted), "_source_uri", "left_semi").distinct().collect()
-        return {(uri, version): batch or "" for uri, version, batch in sorted(found, key=lambda row: row[2] or "")}
+        rows = rows.where(removal.among(rows["_source_uri"], uris))
+        # a join and a shuffle take Spark longer; many files are read by many tasks
+        if len(uris) <= removal.MOST_NAMED:
+            rows = rows.coalesce(1) if files <= removal.ONE_TASK else rows
+        else:
+            wanted = self._spark.createDataFrame([(uri,) for uri in uris], "_source_uri string")
+            rows = rows.join(broadcast(wanted), "_source_uri", "left_semi")
+        found = rows.groupBy(*SOURCE).count().collect()
+        return [HeldRows(uri, version or "", batch or "", number) for uri, version, batch, number in found]
+
+    def may_have_gained(self, uris: Collection[str], since: int, now: int) -> bool:
+        return removal.may_have_gained(self._jvm, self._load(), uris, since, now)
 
     def _count(self, position: Floor, condition: Callable[[DataFrame], Column]) -> int:
         if position.head is None:
@@ -220,9 +252,12 @@ class IcebergTable:
 
     # ---- staging
 
-    def stage(self, rows: DataFrame, branch: str, properties: Mapping[str, str]) -> tuple[int, int]:
-        """Write `rows` on the new branch `branch`. Returns the staged snapshot, and how many rows Iceberg counted."""
-        self._create_branch(branch)
+    def stage(
+        self, rows: DataFrame, branch: str, properties: Mapping[str, str], at: int | None = None
+    ) -> tuple[int, int]:
+        """Write `rows` on the new branch `branch`, from the snapshot `at` on, or from the head. Returns the staged
+        snapshot, and how many rows Iceberg counted."""
+        self._create_branch(branch, at)
         writer = rows.writeTo(quoted(f"{self.name}.branch_{branch}"))
         for name, value in properties.items():
             writer = writer.option(f"snapshot-property.{name}", value)
@@ -240,9 +275,10 @@ class IcebergTable:
         files: Sequence[DataFile],
         branch: str,
         properties: Mapping[str, str],
+        at: int | None = None,
     ) -> tuple[int, int]:
         """Add these files to the new branch `branch` of the loaded table. Otherwise as `stage`."""
-        self._create_branch(branch)
+        self._create_branch(branch, at)
         loaded.append(files, branch, properties)
         return self._staged(branch)
 
@@ -250,6 +286,20 @@ class IcebergTable:
         table = self._load()
         staged = self._stored(table.snapshot(table.refs().get(branch).snapshotId()))
         return staged.id, int(staged.summary.get("added-records", "0"))
+
+    def stage_removal(
+        self, staged: int, gone: Collection[tuple[str, str]], properties: Mapping[str, str]
+    ) -> tuple[int, int | None]:
+        """Remove the rows of these versions (uri, version) on the branch whose head is `staged`. Returns its head, and
+        how many rows that were, if Iceberg says so."""
+        refs = self._load().refs()
+        branch = next(name for name in refs if refs.get(name).snapshotId() == staged and name.startswith(BRANCHES))
+        marks = {**properties, ON_TOP_OF: str(staged)}
+        removal.delete_versions(self._spark, quoted(f"{self.name}.branch_{branch}"), gone, marks)
+        table = self._load()
+        head = int(table.refs().get(branch).snapshotId())
+        left, before = (self._stored(table.snapshot(each)).rows for each in (head, staged))
+        return head, None if left is None or before is None else before - left
 
     def stage_nothing(self, branch: str, properties: Mapping[str, str]) -> int:
         """Stage an empty append on `branch`, for a fence."""
@@ -260,12 +310,13 @@ class IcebergTable:
         append.commit()
         return int(self._load().refs().get(branch).snapshotId())
 
-    def _create_branch(self, branch: str) -> None:
-        """Create the branch at the head. Iceberg retries an append after a conflict, but not a change of branches: on a
-        table with many writers attempts would fail for that."""
+    def _create_branch(self, branch: str, at: int | None = None) -> None:
+        """Create the branch at this snapshot, or at the head. Iceberg retries an append after a conflict, but not a
+        change of branches: on a table with many writers attempts would fail for that."""
         for tries_left in reversed(range(BRANCH_TRIES)):
             try:
-                self._load().manageSnapshots().createBranch(branch).commit()
+                change = self._load().manageSnapshots()
+                (change.createBranch(branch) if at is None else change.createBranch(branch, at)).commit()
                 return
             except Py4JJavaError as error:
                 # this class means refused; a change that may have been applied is a CommitStateUnknownException
@@ -279,18 +330,12 @@ class IcebergTable:
         table = self._load()
         refs = table.refs()
         old = int((time.time() - BRANCH_LIVES.total_seconds()) * 1_000)
-        names = [
-            name
-            for name in refs
-            if refs.get(name).isBranch()
-            and (
-                name.startswith(prefix)
-                or (
-                    DRIVERS_BRANCH.fullmatch(name)
-                    and table.snapshot(refs.get(name).snapshotId()).timestampMillis() < old
-                )
-            )
-        ]
+
+        def is_left(name: str) -> bool:
+            a_drivers = DRIVERS_BRANCH.fullmatch(name) is not None
+            return a_drivers and table.snapshot(refs.get(name).snapshotId()).timestampMillis() < old
+
+        names = [each for each in refs if refs.get(each).isBranch() and (each.startswith(prefix) or is_left(each))]
         if names:
             branches = table.manageSnapshots()
             for name in names:
@@ -300,30 +345,27 @@ class IcebergTable:
     # ---- publishing
 
     def publish(
-        self, staged: int, batch_id: str, floor: Floor, properties: Mapping[str, str], seen: int | None = None
+        self, staged: int, batch_id: str, floor: Floor, properties: Mapping[str, str], seen: SeenVersion | None = None
     ) -> Published | Unprovable:
-        """Append what was staged to `main`, unless the batch is there, or the floor is not, or `seen` is not.
+        """Bring what was staged to `main`, unless the batch is there, or the floor is not, or `seen` is not.
 
         The commit itself decides the result: this snapshot was published, or another one of this batch was before, or
-        the history proves nothing and nothing was written. Raises StagedIsGone if nothing was tried, or `seen` is gone.
-        Raises Py4JJavaError for a conflict or an unknown outcome: then only the history proves which it was.
+        the history proves nothing and nothing was written. Raises StagedIsGone if nothing was tried, or `seen` is gone;
+        TableMoved; Py4JJavaError for a conflict or an unknown outcome: then only the history proves which it was.
         """
         table = self._load()
         snapshot = table.snapshot(staged)
         if snapshot is None:
             raise StagedIsGone(f"snapshot {staged}, which batch {batch_id} had staged, is not in table {self.name}")
-        append = table.newAppend()
-        staged_files = self._jvm.org.apache.iceberg.SnapshotChanges.builderFor(table).snapshot(snapshot).build()
-        for file in staged_files.addedDataFiles():
-            append = append.appendFile(file)
+        commit = commit_of(self._jvm, table, snapshot, seen)
         published = {**properties, PUBLISHED_WAP_ID: batch_id, SOURCE_SNAPSHOT_ID: str(staged)}
         for name, value in published.items():
-            append = append.set(name, value)
+            commit = commit.set(name, value)
         ensure_callback_server_started(self._gateway)
-        condition = _Condition(self, str(table.uuid()), batch_id, floor, seen)
-        append = append.validateWith(condition)
+        condition = CommitCondition(self._jvm, self.name, str(table.uuid()), batch_id, floor, seen)
+        commit = commit.validateWith(condition)
         try:
-            append.commit()
+            commit.commit()
         except Py4JJavaError:
             if condition.error is not None:
                 raise condition.error from None
@@ -331,7 +373,7 @@ class IcebergTable:
             if condition.verdict is None or isinstance(condition.verdict, NotPublished):
                 raise
             return condition.verdict
-        return Published(int(append.updateEvent().snapshotId()), staged)
+        return Published(int(commit.updateEvent().snapshotId()), staged)
 
     # ---- the JVM
 
@@ -350,42 +392,3 @@ class IcebergTable:
         table = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(self._spark._jsparkSession, self.name)
         table.refresh()
         return table
-
-
-class _Condition:
-    """`org.apache.iceberg.SnapshotAncestryValidator`: called on each try of a commit, with the ancestors of the head
-    that the try is based on. Py4J proxies default methods too, so both are here."""
-
-    def __init__(self, table: IcebergTable, table_uuid: str, batch_id: str, floor: Floor, seen: int | None) -> None:
-        self._table = table
-        self._table_uuid = table_uuid
-        self._batch_id = batch_id
-        self._floor = floor
-        self._seen = seen
-        self.verdict: Verdict | None = None
-        self.error: Exception | None = None
-
-    def validate(self, ancestors: Any) -> bool:
-        self.verdict = self.error = None
-        try:
-            read = ancestry(self._table._jvm).read(ancestors.iterator())
-            found = down_to(self._floor, (each.plain for each in read))
-            # a commit is based on the table that was loaded: Iceberg refuses one whose uuid has changed
-            told = verdict(History(self._table_uuid, found), self._batch_id, self._floor)
-            if isinstance(told, NotPublished):
-                require_seen(self._seen, found, self._table.name)
-            self.verdict = told
-        except Exception as error:  # an exception from here would reach the JVM as text
-            self.error = error
-        return isinstance(self.verdict, NotPublished)
-
-    def errorMessage(self) -> str:  # noqa: N802
-        return str(self.error or self.verdict)
-
-    class Java:
-        implements = ["org.apache.iceberg.SnapshotAncestryValidator"]  # noqa: RUF012
-
-
-def quoted(name: str) -> str:
-    """A dotted name as SQL takes it, whatever its parts are called."""
-    return ".".join(f"`{part}`" for part in name.split("."))

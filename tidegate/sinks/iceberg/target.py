@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.publication import Floor, History, Published, Unprovable
-from tidegate.flows.sink import ReaderDied
+from tidegate.flows.sink import ReaderDied, SeenVersion
 from tidegate.sinks.iceberg.causes import cause, reader_died
 from tidegate.sinks.iceberg.table import IcebergTable
 
@@ -53,7 +53,7 @@ class IcebergTarget:
         with asking():
             return self.iceberg.history(floor)
 
-    def publish(self, staged: int, floor: Floor, seen: int | None = None) -> Published | Unprovable:
+    def publish(self, staged: int, floor: Floor, seen: SeenVersion | None = None) -> Published | Unprovable:
         try:
             return self.iceberg.publish(staged, self.batch, floor, self.marks, seen)
         except (Py4JJavaError, PySparkException) as error:

@@ -25,8 +25,9 @@ from pyspark.sql import SparkSession
 
 from tidegate.core.maintenance import MILLI, AgedSnapshot, Retention
 from tidegate.sinks.iceberg.ancestry import ancestry
+from tidegate.sinks.iceberg.columns import quoted
 from tidegate.sinks.iceberg.sharing import OtherTable, other_table
-from tidegate.sinks.iceberg.table import DRIVERS_BRANCH, MAINTAIN, quoted
+from tidegate.sinks.iceberg.table import DRIVERS_BRANCH, MAINTAIN
 
 SMALL = 0.75
 """A data file is small below this share of the target: what rewrite_data_files takes by default

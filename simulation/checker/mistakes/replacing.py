@@ -1,0 +1,59 @@
+"""Mistakes about which version of an object has its rows in the table."""
+
+from simulation.checker.planting import Bug, replaced
+
+BUGS = (
+    Bug(
+        "an earlier version replaces a later one",
+        "The versions of an object are taken in the wrong order.",
+        (replaced("tidegate.spark.job:newest_first", lambda real: lambda *asked: real(*asked)[::-1]),),
+        "corrected_in_place",
+    ),
+    Bug(
+        "what is replaced stays",
+        "The rows of a later version land beside those of the earlier one.",
+        (replaced("tidegate.core.replacing:Contest.gives_way", lambda real: lambda contest, winners: []),),
+        "corrected_in_place",
+    ),
+    Bug(
+        "two versions in one batch",
+        "Of several versions in one batch each lands.",
+        (replaced("tidegate.core.replacing:Contest.losers", lambda real: lambda contest, committed: set()),),
+        "corrected_in_place",
+    ),
+    Bug(
+        "what was replaced is missed",
+        "The comparison of ledger and table takes rows that were replaced for lost ones.",
+        (
+            replaced(
+                "tidegate.flows.outcomes:staged_outcomes",
+                lambda real: lambda *_: None,
+                within="tidegate.flows.replaced_rows",
+            ),
+        ),
+        "corrected_in_place",
+    ),
+    Bug(
+        "what was replaced is counted otherwise",
+        "The outcomes of a batch do not say what has left the table for it.",
+        (replaced("tidegate.flows.replacing:Replacement.stage", lambda real: lambda *of: (*real(*of)[:2], ())),),
+        "corrected_in_place",
+    ),
+    Bug(
+        "what was deleted comes back",
+        "A reader reads what S3 has, although its object was deleted after it.",
+        (replaced("tidegate.reading.fetch:deleted_since", lambda real: lambda *_: None),),
+        "deleted_in_place",
+    ),
+    Bug(
+        "an audit leaves deletions alone",
+        "An audit sends the uploads that are in a bucket, and no deletion.",
+        (
+            replaced(
+                "tidegate.core.audit:Listed.is_of",
+                lambda real: lambda listed, route: not listed.deletion and real(listed, route),
+            ),
+        ),
+        "deleted_in_place",
+    ),
+)

@@ -1,0 +1,117 @@
+"""Which version of an object has its rows in the table, if a route replaces: S3's own order of the versions decides.
+
+S3 lists the versions of a key in the order in which it stored them, the latest first
+(https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectVersions.html). Whoever announces an upload, or finds it,
+its place in that list is the same. What the list lacks has been deleted for good, or has expired. Of what the table
+holds, that is older than what is listed. An upload that the list lacks is gone, too; if it can be read all the same, it
+was put again since, while versioning was suspended, and is the latest.
+
+A delete marker is a version without rows. SDKs return the markers beside the versions, so their order among each other
+is told by what is current and by the times, which have no parts of a second. Within one second a version counts as the
+later one, and rows stay. A multipart upload has the time at which it was begun.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.core.uploads import Upload, is_later, version_of
+
+UNLISTED = -1
+
+
+def in_order(page: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The versions and the delete markers of an answer to ListObjectVersions: by key, of each the latest first."""
+    markers = deque(page.get("DeleteMarkers", ()))
+    for version in page.get("Versions", ()):
+        while markers and _comes_before(markers[0], version):
+            yield markers.popleft()
+        yield version
+    yield from markers
+
+
+def _comes_before(marker: Mapping[str, Any], version: Mapping[str, Any]) -> bool:
+    if marker["Key"] != version["Key"]:
+        return bool(marker["Key"] < version["Key"])
+    return bool(marker["IsLatest"] or (not version["IsLatest"] and marker["LastModified"] > version["LastModified"]))
+
+
+def is_marker(listed: Mapping[str, Any]) -> bool:
+    return "Size" not in listed
+
+
+def listed_version(listed: Mapping[str, Any]) -> str:
+    """As uploads have it; empty for the marker of a bucket whose versioning is suspended, which has no version."""
+    return version_of(listed["VersionId"], listed.get("ETag"))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HeldRows:
+    """So many `rows` of one version of an object in a table, brought by one batch."""
+
+    uri: str
+    version: str
+    batch: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Of the uploads of a batch. `outdated` are older than what the table holds of their object: they bring nothing.
+    The others have `ranks`, 0 for the latest of its object, and the latest that can be read wins. `held` is what the
+    table holds of their objects, which gives way to the winner."""
+
+    outdated: Set[tuple[str, str, str]]
+    ranks: Mapping[tuple[str, str, str], int]
+    held: Mapping[str, Sequence[HeldRows]]
+
+    def losers(self, committed: Iterable[Upload]) -> set[tuple[str, str, str]]:
+        """Those of the committed uploads that are not the latest of their object."""
+        best: dict[str, Upload] = {}
+        for each in (committed := list(committed)):
+            if self._is_latest(each, best.get(each.uri)):
+                best[each.uri] = each
+        return {each.identity for each in committed if best[each.uri].identity != each.identity}
+
+    def _is_latest(self, upload: Upload, other: Upload | None) -> bool:
+        if other is None or self.ranks[upload.identity] < self.ranks[other.identity]:
+            return True
+        same = self.ranks[upload.identity] == self.ranks[other.identity]
+        return same and is_later(upload.sequencer, other.sequencer)
+
+    def gives_way(self, winners: Iterable[Upload]) -> list[HeldRows]:
+        """What the table holds of the objects of these."""
+        return [held for each in winners for held in self.held.get(each.uri, ()) if held.version != each.version]
+
+
+def contested(uploads: Iterable[Upload], held: Iterable[HeldRows]) -> dict[str, tuple[Upload, Set[str]]]:
+    """The objects of which there is more than one version here, by URI: an upload of each, and all of its versions.
+    `held` is what the table holds of the objects of these uploads."""
+    some: dict[str, Upload] = {}
+    versions: dict[str, set[str]] = defaultdict(set)
+    for upload in uploads:
+        some[upload.uri] = upload
+        versions[upload.uri].add(upload.version)
+    for each in held:
+        versions[each.uri].add(each.version)
+    return {uri: (some[uri], there) for uri, there in versions.items() if len(there) > 1}
+
+
+def contest(uploads: Sequence[Upload], held: Iterable[HeldRows], listed: Mapping[str, Sequence[str]]) -> Contest:
+    """`listed` are the versions of each contested object as S3 lists them, the latest first, as far as those that there
+    are here."""
+    there: dict[str, list[HeldRows]] = defaultdict(list)
+    for rows in held:
+        there[rows.uri].append(rows)
+    outdated: set[tuple[str, str, str]] = set()
+    ranks: dict[tuple[str, str, str], int] = {}
+    for upload in uploads:
+        places = {version: place for place, version in enumerate(listed.get(upload.uri, ()))}
+        latest = min((places.get(each.version, len(places)) for each in there.get(upload.uri, ())), default=len(places))
+        place = places.get(upload.version, UNLISTED)
+        if place > latest:
+            outdated.add(upload.identity)
+        else:
+            ranks[upload.identity] = place
+    return Contest(outdated, ranks, dict(there))

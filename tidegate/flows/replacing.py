@@ -1,0 +1,149 @@
+"""Replace: in one commit the rows of an object's latest version come, and those of its earlier ones go.
+
+    line                                     if the driver dies right after it     if a twin runs beside it
+    1 note the table's version, read what    nothing has happened                  each looks for itself
+      it holds of the objects
+    2 ask S3 for the order of the versions   the same                              the same
+    3 stage what is not outdated; on top,    branches that nobody publishes        each stages its own
+      that what loses leaves the table
+    4 publish both, on the condition that    the next attempt finds it             the table accepts one of them
+      no rows have moved since line 1
+    5 if some have: look again, and publish  as 4                                  as 4
+      if they were none of these objects
+
+So no version of the table has rows of two versions of an object. Whichever batch lands first, the other one finds its
+rows at line 1, or is refused at line 4. If files were rewritten since line 1, the staged removal may name some that are
+gone: then the attempt is over, and the next one stages anew. Other batches may mark rows of other objects meanwhile, by
+position deletes: theirs and ours add up. A deletion vector takes the place of another one, and Spark may merge those of
+a data file: there it is a rewriting.
+
+A version that is quarantined or has vanished replaces nothing. Who switches a route to `replace` waits until its
+batches have landed: an attempt that began before appends.
+
+A deletion is a version without rows. If it lands when nothing of its object is in the table, it leaves no trace there.
+So an earlier version, which may come later, asks S3 whether its object was deleted after it, in line 3
+(`reading.fetch.deleted_since`). If it was not yet, the deletion's batch is published after line 1: line 4 refuses, and
+line 5 finds it in the outcomes of that batch.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from tidegate.core.manifests import OwnedUpload
+from tidegate.core.outcomes import Outcome, Read
+from tidegate.core.publication import Floor
+from tidegate.core.replacing import Contest, HeldRows, contest, contested
+from tidegate.core.uploads import Upload
+from tidegate.flows.accounting import Ended
+from tidegate.flows.outcomes import staged_outcomes
+from tidegate.flows.ports import Work
+from tidegate.flows.sink import Hopeless, SeenVersion, Sink, Staged, StagedIsGone
+
+OUTDATED = Read(Outcome.SUPERSEDED, error="a later version of the object has landed")
+NewestFirst = Callable[[Upload, Set[str]], Sequence[str]]
+"""The versions of an upload's object as S3 lists them, the latest first, as far as all of these that are there."""
+LISTS_AT_ONCE = 10
+"""As many as a client of botocore keeps connections."""
+
+
+def not_asked(upload: Upload, versions: Set[str]) -> Sequence[str]:
+    """For an attempt that replaces nothing."""
+    raise AssertionError(f"the versions of {upload.uri} were asked for")
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What a driver knows of the versions of its uploads' objects."""
+
+    sink: Sink
+    contest: Contest
+    uris: frozenset[str]
+    held: Sequence[HeldRows]
+    seen: SeenVersion
+    work: Work
+
+    def taken(self, items: Sequence[OwnedUpload]) -> list[OwnedUpload]:
+        """Those that are to be read."""
+        return [each for each in items if each.upload.identity not in self.contest.outdated]
+
+    def stage(self, read: Ended, staged: Staged) -> tuple[Ended, Staged, tuple[HeldRows, ...]]:
+        """Stage what leaves the table for what was read. Returns the endings, what is staged, and what leaves."""
+        committed = [item.upload for item, each in read if each.outcome is Outcome.COMMITTED]
+        losers = self.contest.losers(committed)
+        winners = [each for each in committed if each.identity not in losers]
+        leaves = self.contest.gives_way(winners)
+        ended = [
+            (item, replace(OUTDATED, deletion=each.deletion) if item.upload.identity in losers else each)
+            for item, each in read
+        ]
+        gone = {(each.uri, each.version) for each in leaves}
+        gone |= {(each.uri, each.version) for each in committed if each.identity in losers}
+        if gone:
+            lost = sum(each.rows for item, each in read if item.upload.identity in losers)
+            both, left = self.sink.stage_removal(staged.id, gone)
+            staged = replace(staged, id=both, rows=staged.rows - lost)
+            if left != lost + sum(each.rows for each in leaves):  # to look is a question more
+                rows = {(item.upload.uri, item.upload.version): each.rows for item, each in read}
+                stays = {place: rows[place] for each in winners if (place := (each.uri, each.version))}
+                self._require_gone({uri for uri, _ in gone}, stays, both)
+        return ended, staged, tuple(leaves)
+
+    def _require_gone(self, uris: Set[str], stays: Mapping[tuple[str, str], int], staged: int) -> None:
+        """A column that was dropped and added again, or a setting of the session, may have left rows where they are.
+        `stays` are the versions that come, with their rows."""
+        there = self.sink.rows_of_objects(uris, staged)
+        found = Counter[tuple[str, str]]()
+        for each in there:
+            found[each.uri, each.version] += each.rows
+        if short := [uri for (uri, version), rows in stays.items() if uri in uris and found[uri, version] < rows]:
+            raise Hopeless(
+                f"table {self.sink.table} cannot let go of rows that are replaced without those of {short[0]}"
+            )
+        left = [each for each in there if (each.uri, each.version) not in stays]
+        if left:
+            raise Hopeless(
+                f"table {self.sink.table} cannot let go of rows that are replaced, e.g. those of {left[0].uri}"
+                f" ({left[0].version or 'without a version'}): was a lineage column changed, or is a WAP id set?"
+            )
+
+    def follow(self) -> SeenVersion:
+        """The table as it is now, if it still holds the same of these objects. Raises StagedIsGone if not."""
+        now = self.sink.position()
+        later = self.sink.history(Floor(now.table_uuid, self.seen.version)).ancestors
+        since = [each for each in later if each.id != self.seen.version]
+        if len(since) == len(later) or any(each.rewrites for each in since):
+            raise StagedIsGone(f"files of table {self.sink.table} were rewritten since its rows were looked for")
+        if any(self._empties(batch, each.source) for each in since for batch in each.publishes):
+            raise StagedIsGone(
+                f"table {self.sink.table} has got a deletion of the same objects since, or an empty file"
+            )
+        head = later[0].id
+        # others may append without end, and faster than a look takes
+        moved = any(each.removes for each in since)
+        moved = bool(self.uris) and (moved or self.sink.may_have_gained(self.uris, self.seen.version, head))
+        if moved and list(self.sink.rows_of_objects(self.uris, head)) != list(self.held):
+            raise StagedIsGone(f"table {self.sink.table} has got rows of the same objects since they were looked for")
+        return SeenVersion(head, unmoved=True)
+
+    def _empties(self, batch: str, staged: int) -> bool:
+        """Whether that batch has a version of one of these objects without rows. True if nobody can tell any more."""
+        if not self.uris:
+            return False
+        outcomes = staged_outcomes(batch, staged, self.work)
+        return outcomes is None or not self.uris.isdisjoint({*outcomes.deleted, *outcomes.emptied})
+
+
+def look_at_versions(
+    uploads: Sequence[Upload], sink: Sink, newest_first: NewestFirst, seen: int | None, work: Work
+) -> Replacement:
+    """Lines 1 and 2, at the version `seen` of the table, or as it is now."""
+    version = sink.position().head if seen is None else seen
+    assert version is not None, "a position is never before a table's first version"
+    uris = frozenset(each.uri for each in uploads)
+    held = sink.rows_of_objects(uris, version) if uris else ()
+    asked = contested(uploads, held)
+    with ThreadPoolExecutor(LISTS_AT_ONCE, thread_name_prefix="versions") as pool:
+        listed = dict(zip(asked, pool.map(lambda each: newest_first(*each), asked.values()), strict=True))
+    return Replacement(sink, contest(uploads, held, listed), uris, held, SeenVersion(version, unmoved=True), work)
