@@ -116,7 +116,8 @@ def give_up_one(world: World, batch: str, wish: Wish | None = None) -> Aborted:
         world.fenced_from.setdefault(batch, item["attempt"])
     if wish and ended is Aborted.WISHED:
         item = world.dynamodb.items["ledger", f"b#{batch}", "batch"]
-        if item["state"] == "SUBMITTED" and item.get("halted"):
+        # it may halt just after the wish was noted: that is told as any halt is
+        if item["state"] == "SUBMITTED" and item.get("halted") and item["halted_at"] < item["wished_at"]:
             world.noticed.append(f"people: the wish for batch {batch} is noted, and it stays halted")
     return ended
 

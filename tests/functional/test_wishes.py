@@ -179,6 +179,17 @@ def test_a_large_batch_takes_several_looks(monkeypatch: pytest.MonkeyPatch, wish
     assert sums(world).pending == 0
 
 
+def test_a_fence_that_halts_meanwhile_is_begun_again_and_no_wish_waits_for_it(world: World):
+    batch = being_fenced(world)
+    as_read = world.batch(batch)
+    world.ports.ledger.halt(batch, as_read.attempt, "the table is not readable", undecided=False)
+    assert not world.ports.ledger.wish(as_read, Wish.DROP)
+    assert abort(batch, world.ports, Wish.DROP) is Aborted.FENCING
+    fenced(world, batch)
+    world.settle()
+    assert sums(world) == ENDS[Wish.DROP]
+
+
 def test_of_two_wishes_the_last_one_counts(world: World):
     batch = abandoned(world)
     abort(batch, world.ports, Wish.DROP)

@@ -69,9 +69,13 @@ def listed_wish(batch_id: str, wish: Wish | None) -> Mapping[str, str]:
 
 def wish(batch: Batch, wish: Wish, *, skips: bool = False, now: int) -> Transition:
     """Record what a person wants done with the uploads of a batch that is abandoned, or is being fenced. A later wish
-    replaces an earlier one, and begins with the first part. `skips` as in `Batch`."""
+    replaces an earlier one, and begins with the first part. `skips` as in `Batch`. If the fence halts meanwhile, this
+    is refused: somebody has to begin another one."""
+    goes_on = () if batch.halted else (Lacks("halted"),)
     still: tuple[Requirement, ...] = (
-        (Is("state", State.ABANDONED.value),) if batch.state is State.ABANDONED else under_way(batch.attempt)
+        (Is("state", State.ABANDONED.value),)
+        if batch.state is State.ABANDONED
+        else (*under_way(batch.attempt), *goes_on)
     )
     change = (
         Update(sets={**of_wish(wish, now), "wish_skips": 1})
