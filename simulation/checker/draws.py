@@ -85,6 +85,7 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "strange": (0.2, (0.3,)),
     "replaces": (0.3, (True,)),
     "removes": (0.5, (True,)),
+    "reloads": (0.15, (1, 3, 6)),
 }
 """The share of the seeds that use each knob, and the values."""
 

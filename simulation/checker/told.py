@@ -10,7 +10,7 @@ from typing import Any
 from simulation.checker.books import CLAIMS, gave_way, recorded
 from simulation.world.diary import Answers, UploadIdentity
 from simulation.world.sent import claims_pk
-from simulation.world.table import Metadata, rows_of_batch
+from simulation.world.table import Metadata, batch_of, rows_of_batch
 from simulation.world.world import World
 
 DAY = 86_400
@@ -202,14 +202,8 @@ def _differences(world: World, batches: Mapping[str, Mapping[str, Any]], answers
 
 def _taken(world: World, table: Metadata, batch: str) -> int:
     """How many rows of the batch have left the table for those of later versions."""
-    of_batch = {
-        row[:3]
-        for each, _, stored in world.published()
-        if each == batch
-        for name in stored.files
-        for row in world.catalog.files[name]
-    }
-    return len(of_batch & {row[:3] for stored in table.line() for row in gave_way(world, stored)})
+    gone = (row for stored in table.line() for row in gave_way(world, stored))
+    return len({row[:3] for row in gone if batch_of(row) == batch})
 
 
 def _is_fenced(world: World, table: Metadata, batch: str) -> bool:

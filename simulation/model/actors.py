@@ -12,7 +12,7 @@ from tidegate.core.notices import Entry, Notice, make_notice
 from tidegate.core.outcomes import ABANDONED, Outcome, Read
 from tidegate.core.publication import Floor, History, NotPublished, Published, Snapshot, Unprovable, down_to, verdict
 from tidegate.core.receipts import Ending, RejectedRows
-from tidegate.core.replacing import HeldRows
+from tidegate.core.replacing import HeldRows, RowsPlace
 from tidegate.core.routes import Dataset, Route
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
@@ -61,6 +61,9 @@ MARKED: Cell = ("s3", "marked as deleted")
 A, B, C, B_AGAIN = upload("a"), upload("b"), upload("c"), upload("b", "02")
 OTHER_FIRST = notice(A, B, origin="other")
 FIRST, SECOND, THIRD, FOURTH, AGAIN = notice(A, B), notice(B), notice(B, C), notice(C), notice(B_AGAIN)
+RELOADED = notice(B, origin="reload-1", takes_from=SECOND.id)
+RELOADED_TOO = notice(B, origin="reload-2", takes_from=SECOND.id)
+"""What two people reload, which has landed by `SECOND`."""
 ELSEWHERE = notice(B, origin="backfill-1", takes_from=SECOND.id)
 ELSEWHERE_TOO = notice(B, origin="backfill-2", takes_from=SECOND.id)
 DELETED = notice(B, origin="backfill-3", takes_from=SECOND.id)
@@ -275,10 +278,13 @@ class ModelSink:
         before = self.rows_of_objects(uris, since)
         return any(each not in before for each in self.rows_of_objects(uris, now))
 
-    def stage_removal(self, staged: int, gone: Collection[tuple[str, str]]) -> tuple[int, int | None]:
+    def let_rows_go(self) -> None: ...
+
+    def stage_removal(self, staged: int, gone: Collection[RowsPlace]) -> tuple[int, int | None]:
         rows, _ = calls(self.ports)("cell", ("staged", str(staged)))
-        names = {row_of_version(*each) for each in gone}
-        self._stage(staged + 100, tuple(row for row in rows if row not in names), tuple(sorted(names - {*rows})))
+        mine = {row_of_version(uri, version) for uri, version, batch in gone if batch == self.batch}
+        others = {row_of_version(uri, version) for uri, version, batch in gone if batch != self.batch}
+        self._stage(staged + 100, tuple(row for row in rows if row not in mine), tuple(sorted(others)))
         return staged + 100, None
 
     def rolled_back(self) -> tuple[History, frozenset[str]]:

@@ -12,6 +12,7 @@ from tidegate.core.claims import Ownership
 from tidegate.core.items import Has, Is, IsNot, Lacks, Put, Transition, Update, Vacant
 from tidegate.core.manifests import make_part
 from tidegate.core.publication import NotPublished
+from tidegate.core.replacing import Contest
 from tidegate.core.transitions import batches
 from tidegate.flows import announce, audit, dispatch, publish, rejected, replacing, watch
 from tidegate.flows.ledger import claiming
@@ -20,9 +21,9 @@ from tidegate.flows.sink import require_seen
 Breaking = Callable[[], AbstractContextManager[Any]]
 
 
-def _as_it_comes(uploads: Any, sink: Any, newest_first: Any, seen: Any, work: Any) -> Any:
+def _as_it_comes(batch: str, items: Any, sink: Any, newest_first: Any, seen: Any, work: Any) -> Any:
     """Each upload is taken for the latest version of its object."""
-    return replacing.look_at_versions(uploads, sink, lambda upload, _: [upload.version], seen, work)
+    return replacing.look_at_versions(batch, items, sink, lambda upload, _: [upload.version], seen, work)
 
 
 def _moved_by_rows_only(seen: Any, line: Any, table: str) -> None:
@@ -339,6 +340,12 @@ VARIANTS: Sequence[Variant] = (
         "Which version of an object is the latest is not asked.",
         "replaced",
         _patched(publish, "look_at_versions", _as_it_comes),
+    ),
+    Variant(
+        "reloaded beside its rows",
+        "What is reloaded leaves the rows that it has in the table.",
+        "reloaded in the table",
+        _patched(Contest, "gives_way", lambda *_: []),
     ),
     Variant(
         "deleted, and nobody asked",

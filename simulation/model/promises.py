@@ -340,6 +340,24 @@ def moved_once(cells: Mapping[Cell, Any]) -> str:
     return f"b is in {len(others)} further batches" if len(others) > 1 else _counted_wrong(cells)
 
 
+def one_row(cells: Mapping[Cell, Any]) -> str:
+    """What is reloaded is there once, at any time."""
+    landed = cells[TABLE][1]
+    return "" if landed == (act.row_of(B),) else f"{landed} is there"
+
+
+def one_row_of_the_later_batch(cells: Cells, acknowledged: frozenset[str]) -> str:
+    """Each batch has its next attempt. In the end the row is of the one that reloads it."""
+    for number, batch in enumerate((BATCH, LATER)):
+        try:
+            run(cells, act.driver("fresh", 7 + number, batch))
+        except TidegateError as error:
+            return f"the next attempt at {batch}, without faults, failed: {error}"
+    newest = next(each for each in cells[TABLE][0] if each.adds)
+    wrong = "" if newest.publishes == {LATER} and newest.removes else f"afterwards the row is of {newest.publishes}"
+    return one_row(cells) or wrong
+
+
 def reloaded(cells: Cells, acknowledged: frozenset[str]) -> str:
     """The route has its new table for good. The upload is in it, or is on its way there; or in a batch for the former
     one, where its job finds it: then the next backfill sends it."""

@@ -18,6 +18,8 @@ from simulation.model.actors import (
     MOVED,
     OTHER_FIRST,
     PARTS,
+    RELOADED,
+    RELOADED_TOO,
     ROUTE,
     SECOND,
     THIRD,
@@ -208,6 +210,17 @@ SETUPS = (
         safe=promises.moved_once,
     ),
     Setup(
+        "reloaded",
+        "two people reload what has landed, and each notice comes twice",
+        (
+            act.delivery("d", RELOADED),
+            act.delivery("e", RELOADED),
+            act.delivery("f", RELOADED_TOO),
+        ),
+        states.landed,
+        safe=promises.moved_once,
+    ),
+    Setup(
         "on its way",
         "the same bytes come again while the first notice is on its way",
         (act.delivery("d", SECOND), act.delivery("e", AGAIN), act.delivery_of_sent("t")),
@@ -267,6 +280,14 @@ SETUPS = (
         states.corrected,
         safe=promises.one_version,
         ends_well=promises.the_latest,
+    ),
+    Setup(
+        "reloaded in the table",
+        "two drivers of a batch that reloads an upload, and a zombie of the one that brought it, meet at the table",
+        (act.driver("d", 1, LATER), act.driver("e", 2, LATER), act.driver("f", 3, BATCH)),
+        states.reloaded,
+        safe=promises.one_row,
+        ends_well=promises.one_row_of_the_later_batch,
     ),
     Setup(
         "marked as deleted",

@@ -135,6 +135,17 @@ joined = after(dict, act.delivery("x", SECOND))
 joined_with_table = with_tables(joined, TABLE)
 
 
+def _reloaded(cells: Cells) -> Mapping[Cell, Any]:
+    part = make_part(act.RELOADED.id, "bucket", [act.B], again=True, reloads=True)
+    folder = batch_folder(LATER)
+    sealed = Sealed(LATER, "r", (part.name,), part.objects, part.size)
+    return {("object", folder + part.name): part.body, ("object", folder + "sealed.json"): sealed.encode()}
+
+
+reloaded = with_cells(after(with_table, act.driver("z", 5, BATCH)), _reloaded)
+"""`b` is in the table, and the job of a batch that reloads it has not begun."""
+
+
 def _corrected(cells: Cells) -> Mapping[Cell, Any]:
     part = make_part(act.notice(act.CORRECTED).id, "bucket", [act.CORRECTED])
     folder = batch_folder(LATER)

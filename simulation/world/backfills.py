@@ -12,7 +12,7 @@ from simulation.world import resending
 from simulation.world.audits import HOUR, audited
 from simulation.world.kernel import Process
 from simulation.world.knobs import Knobs
-from simulation.world.seen import BACKFILLED
+from simulation.world.seen import BACKFILLED, RELOADED
 from simulation.world.world import World
 from tidegate import wiring
 from tidegate.core.audit import Listed
@@ -41,6 +41,25 @@ def act(world: World) -> None:
     """Not while the ledger is rebuilt: the runbook says so."""
     if world.rules_enabled:
         world.kernel.spawn("person", lambda: backfill_all(world))
+
+
+def reload(world: World) -> None:
+    """Reload some batches, whatever has become of them, or all that a route takes. Sometimes two people do the same."""
+    chance = world.kernel.random
+    for _ in range(chance.choice((1, 1, 2))):
+        reload_batches(world, 2)
+        if world.rules_enabled and chance.random() < 0.5:
+            reload_all(world)
+
+
+def reload_batches(world: World, most: int = 1_000) -> None:
+    batches = [pk[2:] for (_, pk, _), _ in world.dynamodb.items.on("b#")]
+    for each in world.kernel.random.sample(batches, min(most, len(batches))):
+        world.kernel.spawn("person", partial(resending.reload_one_batch, each))
+
+
+def reload_all(world: World) -> None:
+    world.kernel.spawn("person", lambda: backfill_all(world, reloads=True))
 
 
 def again(world: World) -> bool:
@@ -73,14 +92,14 @@ def again(world: World) -> bool:
     return False
 
 
-def backfill_all(world: World) -> None:
+def backfill_all(world: World, *, reloads: bool = False) -> None:
     """`tidegate audit` of every bucket, and `tidegate resend` of each object that it advises to."""
     for route in wiring.this_deployment().routes.values():
         if not route.retired:
-            _backfill(world, route)
+            _backfill(world, route, reloads=reloads)
 
 
-def _backfill(world: World, route: Route) -> int:
+def _backfill(world: World, route: Route, *, reloads: bool = False) -> int:
     """How many uploads it sent, and objects it resent."""
     deployed, run = wiring.this_deployment(), wiring.new_id()
     ports = deployed.ports(f"backfill-{run}")
@@ -90,7 +109,7 @@ def _backfill(world: World, route: Route) -> int:
         if finding is BackfillFinding.LET_GO:
             let_go.add((listed.upload.bucket, listed.upload.key))
 
-    scope = BackfillScope(route, route.prefix, 0, ports.clock(), versions=True)
+    scope = BackfillScope(route, route.prefix, 0, ports.clock(), versions=not reloads, reloads=reloads)
     asked = Backfill(run, deployed.settings.audit_limits(), tell=tell)
     kept = Surveyings()
     try:
@@ -99,6 +118,6 @@ def _backfill(world: World, route: Route) -> int:
         counts = send_missing(scope, asked, found, kept, ports, pace=pace)
     finally:
         kept.close()
-    world.happened[BACKFILLED] += counts.sent
+    world.happened[RELOADED if reloads else BACKFILLED] += counts.sent
     resent = [resending.resend_one_object(*place).sent for place in sorted(let_go)]
     return counts.sent + sum(resent)

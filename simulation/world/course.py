@@ -94,6 +94,8 @@ def begin(world: World) -> None:
         _at_some_times(world, [people.audit] * knobs.audits)
     if backfills.wanted(knobs):
         _at_some_times(world, [backfills.act] * knobs.backfills)
+    if not knobs.two_versions:
+        _at_some_times(world, [backfills.reload] * knobs.reloads)
 
 
 def _at_some_times(world: World, acts: list[Callable[[World], object]]) -> None:

@@ -18,7 +18,7 @@ from obstore.exceptions import GenericError, NotFoundError, PermissionDeniedErro
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from simulation.world.product import HERE
-from simulation.world.table import ModelCatalog, ModelTable, NoAnswer, Rows
+from simulation.world.table import ModelCatalog, ModelTable, NoAnswer, Rows, rows_with_batches
 from simulation.world.wire import Refusal
 from tidegate import wiring
 from tidegate.aws.work import S3Work
@@ -38,7 +38,6 @@ from tidegate.reading.decoding import Decode, Decoding, Refused
 from tidegate.reading.reader import LINEAGE, REJECTED_COLUMNS, Reader, with_lineage
 from tidegate.sinks.iceberg import sink
 from tidegate.sinks.iceberg.endings import Endings
-from tidegate.sinks.iceberg.marks import BATCH
 from tidegate.spark import job, lineage, screening, session
 
 SCHEMA = "id bigint"
@@ -222,12 +221,10 @@ def _write_lineage(
     )
     driver, begins = uuid.uuid4().hex, checked_prefix(prefix)
     counted: Counter[tuple[str, str, str, str]] = Counter()
-    for snapshot, name in read.held() if read else ():
-        stored = read.snapshots.get(snapshot) or read.gone[snapshot]
-        for uri, version, *_ in catalog.files[name]:
-            if uri.startswith(begins):
-                bucket, _, key = uri.removeprefix("s3://").partition("/")
-                counted[bucket, key, version, stored.snapshot.summary.get(BATCH, "")] += 1
+    for row, batch in rows_with_batches(read, catalog.files) if read else ():
+        if row[0].startswith(begins):
+            bucket, _, key = row[0].removeprefix("s3://").partition("/")
+            counted[bucket, key, row[1], batch or ""] += 1
     found = [Landed(*place, rows) for place, rows in sorted(counted.items())]
     work = S3Work(wiring._client("s3"), work_bucket, account)
     history = History(read.uuid, tuple(each.plain for each in read.ancestors())) if read else History("", ())

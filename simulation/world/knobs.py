@@ -117,6 +117,8 @@ class Knobs:
     """The person on call resends every abandoned batch."""
     releases: int = 0
     """Times that a person releases and resends meanwhile. The person on call releases what S3 refused for a while."""
+    reloads: int = 0
+    """Times that a person reloads what batches have landed, or all that is under a prefix."""
     drops: int = 0
     """Times that a person gives up batches, and drops or resends their uploads."""
     horizon: float = 0.0

@@ -14,7 +14,7 @@ from simulation.world.sent import claims_pk
 from simulation.world.world import World
 from tidegate import wiring
 from tidegate.flows.quarantine import EVERYTHING, quarantined
-from tidegate.flows.resend import Resend, Resent, release, resend_batch, resend_object
+from tidegate.flows.resend import Resend, Resent, release, reload_batch, resend_batch, resend_object
 
 ENDED_WELL = frozenset({Resent.SENT, Resent.NOTHING_LEFT, Resent.NO_SUCH_BATCH})
 """After these there is no reason to run the command again. A batch is forgotten months after it has ended."""
@@ -97,6 +97,13 @@ def resend_one_batch(batch: str) -> Resend:
     deployed = wiring.this_deployment()
     ports = deployed.ports(f"resend-{uuid.uuid4().hex}")
     return resend_batch(batch, ports, run=ports.new_id(), fencer=deployed.fencer(lambda said: None))
+
+
+def reload_one_batch(batch: str) -> Resend:
+    """`tidegate resend BATCH --reload`."""
+    deployed = wiring.this_deployment()
+    ports = deployed.ports(f"resend-{uuid.uuid4().hex}")
+    return reload_batch(batch, ports, run=ports.new_id(), configured=deployed.routes)
 
 
 def resend_one_object(bucket: str, key: str) -> Resend:

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from simulation.world.network import Network
 from simulation.world.seen import REBASED, REFUSED_BY_CONDITION
 from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, down_to, verdict
-from tidegate.core.replacing import HeldRows
+from tidegate.core.replacing import HeldRows, RowsPlace
 from tidegate.flows.sink import SeenVersion, StagedIsGone, require_seen
 from tidegate.sinks.iceberg.marks import (
     ADDED,
@@ -31,6 +31,25 @@ from tidegate.sinks.iceberg.marks import (
 from tidegate.sinks.iceberg.table import BEGUN, BRANCH_TRIES
 
 Row = tuple[Any, ...]
+
+
+class BroughtRow(tuple[Any, ...]):
+    """A row that knows the batch that brought it, into whatever file it is moved."""
+
+    batch: str
+
+    @staticmethod
+    def of(row: Row, batch: str) -> "BroughtRow":
+        made = BroughtRow(row)
+        made.batch = batch
+        return made
+
+
+def batch_of(row: Row) -> str:
+    """Empty for a row that no batch brought."""
+    return row.batch if isinstance(row, BroughtRow) else ""
+
+
 """(uri, version, number of the row in its file), and what else it holds: of Tidegate's, the value of its column."""
 
 COMMIT_TRIES = 5
@@ -351,7 +370,7 @@ class ModelTable:
         """As `stage`. The commit of the rows is refused if the table is not the one that was loaded."""
         number = next(self.catalog.ids)
         name = f"file-{number}"
-        self.catalog.files[name] = rows.rows
+        self.catalog.files[name] = tuple(BroughtRow.of(each, properties[BATCH]) for each in rows.rows)
         self.catalog.written_at[name] = self.network.kernel.now
         summary = {**properties, "added-records": str(len(rows.rows)), ADDED[0]: str(int(bool(rows.rows)))}
         self._stage(branch, number, summary, (name,), loaded.uuid if loaded else "", at)
@@ -363,7 +382,7 @@ class ModelTable:
         return number
 
     def stage_removal(
-        self, staged: int, gone: Collection[tuple[str, str]], properties: Mapping[str, str]
+        self, staged: int, gone: Collection[RowsPlace], properties: Mapping[str, str]
     ) -> tuple[int, int | None]:
         number = next(self.catalog.ids)
         metadata = self._load()
@@ -371,7 +390,7 @@ class ModelTable:
         lost = 0
         for _, name in replace(metadata, head=staged).held():
             rows = self.catalog.files[name]
-            left = [row for row in rows if row[:2] not in gone]
+            left = [row for row in rows if (row[0], row[1], batch_of(row)) not in gone]
             if len(left) < len(rows):
                 lost += len(rows) - len(left)
                 masked[name] = f"{base_of(name)}~{number}-{len(masked)}"
@@ -558,16 +577,7 @@ def rows_of_batch(table: Metadata, files: Mapping[str, Sequence[Row]], batch: st
 
 def rows_with_batches(table: Metadata, files: Mapping[str, Sequence[Row]]) -> Iterator[tuple[Row, str | None]]:
     """The rows that main has, each with its batch: in the batch's own files, or in those to which others have moved
-    them. What two batches have brought is then the last one's."""
-    known = [*table.gone.values(), *table.snapshots.values(), *table.line()]
-    brought_by = {
-        row[:3]: stored.snapshot.summary[BATCH]
-        for stored in known
-        if BATCH in stored.snapshot.summary
-        for name in stored.files
-        for row in files[name]
-    }
-    whose = {stored.snapshot.id: stored.snapshot.summary.get(BATCH) for stored in known}
-    for at, name in table.held():
+    them."""
+    for _, name in table.held():
         for row in files[name]:
-            yield row, whose[at] or brought_by.get(row[:3])
+            yield row, batch_of(row) or None

@@ -197,6 +197,30 @@ def test_nothing_is_sent_if_the_topic_does_not_take_all(world: World):
         run(world)
 
 
+def test_a_reload_sends_what_has_landed_too_and_its_claims_move_once(world: World):
+    put(world, *uploads(3))
+    run(world, identifier="1")
+    land(world)
+    put(world, upload("flights/new.json"))
+    ran = Ran()
+    reloads = replace(scope_of(world), reloads=True)
+    found = run(world, scope=reloads, ran=ran, identifier="2")
+    assert (found.found[FOUND.RELOADED], found.found[FOUND.MISSING]) == (3, 1)
+    (sent,) = world.topic.published
+    assert sent.reloads
+    assert all(each.takes_from for each in sent.entries if each.upload.key != "flights/new.json")
+    for each in world.topic.published:
+        world.dispatch(each)
+    world.topic.published.clear()
+    again = run(world, scope=reloads, identifier="3")
+    assert (again.sent, again.found[FOUND.UNFINISHED]) == (0, 4)
+    land(world)
+    age(world, 90)
+    forgotten = run(world, scope=reloads, identifier="4")
+    assert forgotten.found[FOUND.RELOADED] == 4, "also what the ledger has forgotten"
+    assert not any(each.takes_from for notice in world.topic.published for each in notice.entries)
+
+
 # ---- what is not sent
 
 

@@ -11,15 +11,15 @@ from tests.support.fakes import Died, Life, every_death, play_fencing, play_publ
 from tests.support.ledgers import RETENTION
 from tests.support.world import World, small_world
 from tidegate.core.errors import Rejected, Retryable
-from tidegate.core.manifests import batch_folder
-from tidegate.core.notices import Notice
+from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part
+from tidegate.core.notices import Entry, Notice, make_notice
 from tidegate.core.outcomes import ABANDONED, Conservation, Outcome, Tally
 from tidegate.core.records import claim_key
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.quarantine import EVERYTHING, Quarantined, Selection, quarantined
-from tidegate.flows.resend import Resend, Resent, release, resend_batch, resend_object
+from tidegate.flows.resend import Resend, Resent, release, reload_batch, resend_batch, resend_object
 from tidegate.flows.status import status
 
 NOBODY: Any = None
@@ -87,6 +87,73 @@ def in_quarantine(world: World, selection: Selection = EVERYTHING) -> list[Quara
 def upload_of(world: World, batch: str, key: str) -> Upload:
     (found,) = (each.upload for each in uploads_of(world.work, batch) if each.upload.key == key)
     return found
+
+
+# ---- reloads
+
+
+def gathered(world: World) -> list[OwnedUpload]:
+    """What the open batch has."""
+    names = [name for name in world.work.objects if name.startswith(batch_folder(world.open.id) + "parts/")]
+    return [each for name in names for each in decode_part(world.work.objects[name])]
+
+
+def reload(world: World, batch: str, run: str = "1") -> Resend:
+    return reload_batch(batch, world.ports, run=run, configured={"flights": world.flights})
+
+
+def test_what_a_batch_has_landed_is_loaded_again_and_counts_once(world: World):
+    batch = committed_with(world, KEYS[2])
+    assert reload(world, batch) == Resend(Resent.SENT, 3, 0)
+    deliver(world)
+    assert sums(world) == Conservation(3, Tally(rows=2), 3), "nothing is notified twice"
+    assert all(each.reloads and each.again for each in gathered(world))
+    assert reload(world, batch, "2") == Resend(Resent.NOTHING_LEFT, 0, 3), "it is under way"
+    land(world)
+    assert sums(world) == Conservation(3, Tally(committed=3, rows=5), 0), "nobody says here what was replaced"
+    assert reload(world, batch, "3") == Resend(Resent.SENT, 3, 0), "once more, whoever has landed it since"
+
+
+def test_an_ordinary_notice_takes_nothing_that_has_landed(world: World):
+    batch = committed_with(world)
+    first = upload_of(world, batch, KEYS[0])
+    owner = world.claim(KEYS[0]).notice
+    for origin in ("resend 1", "backfill-1", "again"):
+        world.dispatch(make_notice("flights", BUCKET, origin, [Entry(first, takes_from=owner)]))
+    assert world.claim(KEYS[0]).notice == owner
+    world.dispatch(make_notice("flights", BUCKET, "reload 1", [Entry(first, takes_from=owner)]))
+    assert world.claim(KEYS[0]).notice != owner
+
+
+def test_a_reload_that_is_void_is_sent_on_as_a_reload(world: World):
+    batch = committed_with(world)
+    reload(world, batch)
+    (sent,) = world.topic.published
+    world.topic.published.clear()
+    world.ports.ledger.void(sent.id, "flights")
+    world.dispatch(sent)
+    (on,) = world.topic.published
+    assert on.reloads
+    assert len(on.entries) == 3
+    deliver(world)
+    assert all(each.reloads for each in gathered(world))
+
+
+def test_of_the_same_bytes_that_came_again_the_later_sequencer_stays(world: World):
+    batch = committed_with(world)
+    first = upload_of(world, batch, KEYS[0])
+    world.edit(claim_key(*first.identity), sequencer="0B")
+    reload(world, batch)
+    deliver(world)
+    assert world.claim(KEYS[0]).sequencer == "0B"
+
+
+def test_what_no_batch_has_or_a_part_that_is_gone_is_told(world: World):
+    assert reload(world, "01BNONE").ended is Resent.NO_SUCH_BATCH
+    batch = committed_with(world)
+    (part,) = [name for name in world.work.objects if name.startswith(batch_folder(batch) + "parts/")]
+    del world.work.objects[part]
+    assert reload(world, batch).ended is Resent.MISSING
 
 
 # ---- abandoned batches

@@ -228,7 +228,7 @@ def test_tables_of_others(world: World, batch: str, format_version: int) -> None
     world.sql("ALTER TABLE {t} UNSET TBLPROPERTIES ('tidegate.maintain')")
     attempt = world.attempt(batch, 1)
     with pytest.raises(Hopeless, match="cannot replace rows") as refused:
-        attempt.sink.prepare()
+        attempt.sink.let_rows_go()
     world.spark.sql(str(refused.value).partition(". ")[2].replace("'2'", f"'{format_version}'"))
     landed(world, f"{batch}1", put(world, 1, 5), put(world, 10, key="in/b.json"))
     for number in (2, 3):
@@ -327,7 +327,7 @@ def test_a_table_of_format_1_is_refused(world: World, batch: str) -> None:
     world.sql("CREATE NAMESPACE IF NOT EXISTS lake.tests")
     world.sql(f"CREATE TABLE {{t}} ({columns}) USING iceberg TBLPROPERTIES ({properties})")
     with pytest.raises(Hopeless, match="'format-version' = '2'"):
-        world.attempt(batch, 1).sink.prepare()
+        world.attempt(batch, 1).sink.let_rows_go()
 
 
 def test_what_expired_before_it_was_published_is_staged_anew(world: World, batch: str) -> None:

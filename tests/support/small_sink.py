@@ -27,7 +27,7 @@ from tidegate.core.publication import (
     verdict,
 )
 from tidegate.core.receipts import RejectedRows
-from tidegate.core.replacing import HeldRows
+from tidegate.core.replacing import HeldRows, RowsPlace
 from tidegate.flows.sink import SeenVersion, Staged, StagedIsGone, require_seen
 
 TABLES = """
@@ -105,7 +105,10 @@ class SmallSink:
     def may_have_gained(self, uris: Collection[str], since: int, now: int) -> bool:
         return True
 
-    def stage_removal(self, staged: int, gone: Collection[tuple[str, str]]) -> tuple[int, int | None]:
+    def let_rows_go(self) -> None:
+        raise AssertionError("nothing is replaced here")
+
+    def stage_removal(self, staged: int, gone: Collection[RowsPlace]) -> tuple[int, int | None]:
         raise AssertionError(gone)
 
     def rolled_back(self) -> tuple[History, frozenset[str]]:

@@ -17,7 +17,7 @@ from tidegate.core.publication import (
     verdict,
 )
 from tidegate.core.receipts import RejectedRows
-from tidegate.core.replacing import HeldRows
+from tidegate.core.replacing import HeldRows, RowsPlace
 from tidegate.core.uploads import Upload
 from tidegate.flows.sink import SeenVersion, Staged, require_seen
 
@@ -101,7 +101,10 @@ class TableSink:
     def may_have_gained(self, uris: Collection[str], since: int, now: int) -> bool:
         return True
 
-    def stage_removal(self, staged: int, gone: Collection[tuple[str, str]]) -> tuple[int, int | None]:
+    def let_rows_go(self) -> None:
+        raise AssertionError("nothing is replaced here")
+
+    def stage_removal(self, staged: int, gone: Collection[RowsPlace]) -> tuple[int, int | None]:
         raise AssertionError(gone)
 
     def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False, at: int | None = None) -> Staged:

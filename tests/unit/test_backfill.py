@@ -56,6 +56,25 @@ def test_what_has_a_claim_is_never_missing(claimed: AuditFinding):
     assert finding.value == ("let_go" if claimed in sent_by_others else claimed.value)
 
 
+def test_a_reload_has_each_version_with_rows_and_of_the_others_the_latest():
+    there = [surveyed("k", "v2"), surveyed("k", "v1"), surveyed("l", "v2"), surveyed("l", "v1"), surveyed("m", "v1")]
+    for at in (1, 3):
+        there[at] = replace(there[at], listed=replace(there[at].listed, latest=False))
+    rows = [landed("k", "v1"), landed("k", "v2"), landed("l", "v1"), landed("m", "")]
+    found = [each.value for _, each in compare(there, rows, set(), reloads=True)]
+    assert found == ["reloaded", "reloaded", "missing", "reloaded", "landed"], "m's rows may be of any version"
+    under_way = {there[0].listed.upload.identity}
+    assert [each.value for _, each in compare(there[:1], rows[:2], under_way, reloads=True)] == ["unfinished"]
+
+
+@pytest.mark.parametrize("claimed", AuditFinding)
+def test_what_is_under_way_is_not_reloaded(claimed: AuditFinding):
+    there = replace(surveyed("k", "v1"), claimed=claimed)
+    ((_, found),) = compare([there], [landed("k", "v1")], set(), reloads=True)
+    waits = claimed in (AuditFinding.PENDING, AuditFinding.LOST, AuditFinding.STALE, AuditFinding.FORGOTTEN)
+    assert (found.value == "reloaded") is not waits
+
+
 def test_rows_without_a_version_are_those_of_any():
     found = compare([surveyed("k", "v1"), surveyed("k", "v2"), surveyed("l")], [landed("k", "")], set())
     assert [finding.value for _, finding in found] == ["landed", "landed", "missing"]

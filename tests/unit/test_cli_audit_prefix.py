@@ -150,6 +150,47 @@ def test_what_cannot_be_compared_is_refused_and_nothing_is_read(world: World, ar
     assert world.listing.asked == []
 
 
+def reload(*arguments: str, answer: str = "") -> Any:
+    return CliRunner().invoke(main.app, ["resend", "--reload", *arguments], input=answer, catch_exceptions=False)
+
+
+def test_a_reload_counts_asks_and_sends_what_has_landed(world: World):
+    there = uploads(3)
+    put(world, *there)
+    (table,) = {each.dataset.table for each in parse(GOOD).core_routes() if each.name == "flights"}
+    world.lineage.add(table, there)
+    shown = reload(FLIGHTS, "--dry-run")
+    assert shown.exit_code == Exit.FINDING
+    assert "3 uploads of " in shown.stderr
+    assert "To load all of them again costs about $" in shown.stderr
+    assert "nothing was sent; this was a rehearsal" in shown.stdout
+    assert "reloaded: " in shown.stdout
+    assert reload(FLIGHTS, answer="n\n").exit_code != Exit.OK
+    assert world.topic.published == []
+    done = reload(FLIGHTS, answer="y\n")
+    assert done.exit_code == Exit.OK
+    assert "3 uploads are on their way" in done.stdout
+    assert world.topic.keys == [each.key for each in there]
+    assert all(each.reloads for each in world.topic.published)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("quarantine",), "--reload goes with batches and s3://BUCKET/PREFIX"),
+        (("quaratine",), "did you mean `quarantine`?"),
+        ((FLIGHTS, "--key", "x"), "--reload goes with --route, --since and --until"),
+        (("01B", "--since", "1d"), "and not with a batch"),
+        (("s3://landing/trains/",), "no route takes s3://landing/trains/"),
+    ],
+)
+def test_what_cannot_be_reloaded_is_refused(world: World, arguments: tuple[str, ...], why: str):
+    result = reload(*arguments)
+    assert result.exit_code == Exit.USAGE
+    assert why in told(result.stderr)
+    assert world.topic.published == []
+
+
 def test_json_is_what_the_page_shows(world: World):
     put(world, *uploads(1))
     result = run(FLIGHTS, "--json")

@@ -149,6 +149,26 @@ def test_one_object_is_resent(world: World):
     assert run("resend", URI, "--version", "another").exit_code == Exit.FINDING
 
 
+def test_a_batch_is_reloaded_and_one_that_has_not_landed_is_not(world: World):
+    batch = committed_with(world)
+    rehearsed = run("resend", batch, "--reload", "--dry-run")
+    assert f"3 uploads of batch {batch} would be loaded again" in rehearsed.stdout + rehearsed.stderr
+    assert not world.topic.published
+    assert run("resend", batch, "--reload", input="n\n").exit_code != Exit.OK
+    assert not world.topic.published
+    done = run("resend", batch, "--reload", "--yes")
+    assert f"3 uploads of batch {batch} on the way" in done.stdout + done.stderr
+    deliver(world)
+    again = run("resend", batch, "--reload", "--yes")
+    assert again.exit_code == Exit.FINDING
+    assert "3 uploads have not ended elsewhere" in again.stdout + again.stderr
+    given_up = abandoned(world, "flights/other/")
+    refused = run("resend", given_up, "01BNONE", "--reload", "--yes")
+    assert refused.exit_code == Exit.FINDING
+    assert f"batch {given_up} is ABANDONED, and has no rows to replace" in refused.stderr
+    assert "what batch 01BNONE had is not in the work bucket" in refused.stderr
+
+
 def test_a_resend_of_what_has_landed_says_that_it_has(world: World):
     committed_with(world)
     done = run("resend", URI)

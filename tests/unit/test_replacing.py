@@ -17,9 +17,9 @@ from tidegate.core.manifests import OwnedUpload, batch_folder, outcomes_name
 from tidegate.core.outcomes import NO_TALLY, Outcome, Read
 from tidegate.core.publication import Floor, History, Snapshot
 from tidegate.core.receipts import Outcomes
-from tidegate.core.replacing import HeldRows, contest, contested, in_order, is_marker, listed_version
+from tidegate.core.replacing import HeldRows, RowsPlace, contest, contested, in_order, is_marker, listed_version
 from tidegate.core.uploads import Upload
-from tidegate.flows.replacing import look_at_versions
+from tidegate.flows.replacing import look_at_versions, not_asked
 from tidegate.flows.sink import Hopeless, SeenVersion, Staged, StagedIsGone, TableMoved, require_seen
 from tidegate.sinks.iceberg.marks import IcebergSnapshot
 
@@ -140,8 +140,9 @@ class Looked:
     line: list[Snapshot]
     rows: list[HeldRows] = field(default_factory=list)
     table: str = "t"
-    gone: list[tuple[str, str]] = field(default_factory=list)
+    gone: list[RowsPlace] = field(default_factory=list)
     stays: bool = False
+    replaces: bool = True
     after: list[HeldRows] = field(default_factory=list)
     """What has come, once something was staged."""
 
@@ -153,20 +154,60 @@ class Looked:
         return History("u", tuple(self.line[: ids.index(floor.head) + 1] if floor.head in ids else self.line))
 
     def rows_of_objects(self, uris, at):
-        left = self.rows if self.stays else [each for each in self.rows if (each.uri, each.version) not in self.gone]
+        left = self.rows if self.stays else [each for each in self.rows if each.place not in self.gone]
         return [*left, *self.after] if at > 100 else self.rows
 
     def may_have_gained(self, uris, since, now):
         return True
+
+    def let_rows_go(self): ...
 
     def stage_removal(self, staged, gone):
         self.gone = sorted(gone)
         return staged + 1, None
 
 
-def replacement(*uploads, rows=()):
-    sink = Looked([Snapshot(1, None, adds=True)], list(rows))
-    return sink, look_at_versions(uploads, sink, lambda upload, versions: ("v3", "v2", "v1"), None, MemoryWork())
+def replacement(*uploads, rows=(), reloads=False, replaces=True):
+    sink = Looked([Snapshot(1, None, adds=True)], list(rows), replaces=replaces)
+    items = [OwnedUpload("n", each, again=reloads, reloads=reloads) for each in uploads]
+    newest_first = (lambda upload, versions: ("v3", "v2", "v1")) if replaces else not_asked
+    return sink, look_at_versions("01B", items, sink, newest_first, None, MemoryWork())
+
+
+@pytest.mark.parametrize("replaces", [True, False])
+def test_what_is_reloaded_takes_the_place_of_its_own_rows(replaces: bool):
+    upload = version("v2")
+    old = HeldRows(upload.uri, "v2", "01A", 2)
+    sink, mine = replacement(upload, rows=[old], reloads=True, replaces=replaces)
+    sink.after = [HeldRows(upload.uri, "v2", "01B", 3)]
+    _, staged, leaves = mine.stage([(OwnedUpload("n", upload), Read(Outcome.COMMITTED, 3))], Staged(107, 3, {}))
+    assert (staged.id, staged.rows, leaves) == (108, 3, (old,))
+    assert sink.gone == [old.place]
+
+
+def test_a_reload_leaves_other_versions_where_the_route_appends():
+    upload = version("v2")
+    other, old = HeldRows(upload.uri, "v1", "01A", 1), HeldRows(upload.uri, "v2", "01A", 2)
+    sink, mine = replacement(upload, rows=[other, old], reloads=True, replaces=False)
+    sink.after = [HeldRows(upload.uri, "v2", "01B", 1)]
+    _, _, leaves = mine.stage([(OwnedUpload("n", upload), Read(Outcome.COMMITTED, 1))], Staged(107, 1, {}))
+    assert leaves == (old,)
+    sink.rows = [old]
+    with pytest.raises(Hopeless, match=r"without those of s3://b/k"):
+        mine.stage([(OwnedUpload("n", upload), Read(Outcome.COMMITTED, 1))], Staged(107, 1, {}))
+
+
+def test_a_reload_that_cannot_be_read_leaves_the_rows():
+    upload = version("v2")
+    sink, mine = replacement(upload, rows=[HeldRows(upload.uri, "v2", "01A", 2)], reloads=True, replaces=False)
+    _, staged, leaves = mine.stage([(OwnedUpload("n", upload), Read(Outcome.QUARANTINED))], Staged(107, 0, {}))
+    assert (staged.id, leaves, sink.gone) == (107, (), [])
+
+
+def test_an_older_version_is_reloaded_in_vain_where_the_route_replaces():
+    upload = version("v1")
+    _, mine = replacement(upload, rows=[HeldRows(upload.uri, "v2", "01A", 2)], reloads=True)
+    assert mine.taken([OwnedUpload("n", upload)]) == []
 
 
 def test_rows_that_a_later_version_of_the_batch_takes_are_not_counted():
@@ -176,7 +217,7 @@ def test_rows_that_a_later_version_of_the_batch_takes_are_not_counted():
     sink.after = [HeldRows(later.uri, "v2", "01B", 3)]
     ended, staged, leaves = mine.stage(read, Staged(107, 5, {}))
     assert (staged.id, staged.rows, leaves) == (108, 3, ())
-    assert sink.gone == [(first.uri, "v1")]
+    assert sink.gone == [(first.uri, "v1", "01B")]
     assert [each.outcome for _, each in ended] == [Outcome.SUPERSEDED, Outcome.COMMITTED]
 
 

@@ -64,6 +64,7 @@ class AskedPrefix:
     versions: bool
     send: bool
     yes: bool
+    reloads: bool = False
 
 
 def scopes_of(asked: AskedPrefix, deployed: Deployment) -> list[BackfillScope]:
@@ -78,7 +79,8 @@ def scopes_of(asked: AskedPrefix, deployed: Deployment) -> list[BackfillScope]:
         there = "; ".join(f"{each.name} takes s3://{each.bucket}/{each.prefix}" for each in routes)
         who = f"route {asked.route} does not take" if asked.route else "no route takes"
         raise typer.BadParameter(f"{who} s3://{asked.bucket}/{asked.prefix}: {there}")
-    return [BackfillScope(route, each, asked.since, asked.until, asked.versions) for route, each in found]
+    span, how = (asked.since, asked.until), (asked.versions, asked.reloads)
+    return [BackfillScope(route, each, *span, *how) for route, each in found]
 
 
 def compare_with_table(asked: AskedPrefix, deployed: Deployment, *, as_json: bool) -> bool:
@@ -98,7 +100,7 @@ def compare_with_table(asked: AskedPrefix, deployed: Deployment, *, as_json: boo
     try:
         for each in scopes:
             done.surveys[each.route.name] = survey(each, look, kept[each.route.name], ports)
-        _announce(scopes, done.surveys, rate)
+        _announce(scopes, done.surveys, rate, reloads=asked.reloads)
         if asked.send and not asked.yes:
             confirm("Go on?")
         for each in scopes:
@@ -114,11 +116,11 @@ def compare_with_table(asked: AskedPrefix, deployed: Deployment, *, as_json: boo
             )
         )
     else:
-        render.backfilled(done.counts, done.first, dry_run=dry_run)
+        render.backfilled(done.counts, done.first, dry_run=dry_run, reloads=asked.reloads)
     return done.is_finding
 
 
-def _announce(scopes: list[BackfillScope], surveys: dict[str, Survey], rate: int) -> None:
+def _announce(scopes: list[BackfillScope], surveys: dict[str, Survey], rate: int, *, reloads: bool) -> None:
     for scope in scopes:
         found, route = surveys[scope.route.name], scope.route
         dollars = found.dollars(route.limits, rate)
@@ -127,15 +129,23 @@ def _announce(scopes: list[BackfillScope], surveys: dict[str, Survey], rate: int
             if found.elsewhere
             else ""
         )
+        uploads = f"{counted(found.objects, 'upload')} of {render.size(found.size)}"
+        costs = f"about ${dollars:.2f} and {counted(found.jobs(route.limits, rate) + 1, 'job')} or more."
+        what = (
+            f"{uploads}. To load all of them again costs {costs}"
+            if reloads
+            else f"{uploads} without a claim{elsewhere}. Those that the table lacks are sent, {rate} a second at most."
+            f" If it lacks all of them, that costs {costs}"
+        )
         printed.echo(
             f"route {route.name}, {scope.uri}, table {route.dataset.table}: {counted(found.listed, 'version')} listed,"
-            f" {counted(found.objects, 'upload')} of {render.size(found.size)} without a claim{elsewhere}. Those"
-            f" that the table lacks are sent, {rate} a second at most. If it lacks all of them, that costs about"
-            f" ${dollars:.2f} and {counted(found.jobs(route.limits, rate) + 1, 'job')} or more.",
+            f" {what}",
             err=True,
         )
+    replaced = "The rows of each are replaced, in one commit with those that it gives today. " if reloads else ""
     printed.echo(
-        "What was deleted from this table on purpose lands again, and so does what is in another table only.",
+        f"{replaced}What was deleted from this table on purpose lands again, and so does what is in another table"
+        " only.",
         err=True,
     )
 

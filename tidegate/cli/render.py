@@ -201,6 +201,7 @@ BACKFILL_ADVICE = {
     BackfillFinding.MISSING: "it would be sent",
     BackfillFinding.ELSEWHERE: "it is in another table, and would be sent into this one, too",
     BackfillFinding.REMOVED: "its rows were deleted from this table, and it would be sent again",
+    BackfillFinding.RELOADED: "what it gives today would replace its rows",
     BackfillFinding.COMMITTED: (
         "it has landed, and the table was rolled back past it: `tidegate resend` of its batch, which `tidegate trace`"
         " names, brings it back"
@@ -214,11 +215,16 @@ DELETION = "a deletion: it would be sent, and the rows of its object leave the t
 
 
 def backfilled(
-    counts: Mapping[str, BackfillCounts], first: Sequence[tuple[Listed, BackfillFinding]], *, dry_run: bool
+    counts: Mapping[str, BackfillCounts],
+    first: Sequence[tuple[Listed, BackfillFinding]],
+    *,
+    dry_run: bool,
+    reloads: bool = False,
 ) -> None:
     out = console()
     if dry_run:
-        out.print(Text("nothing was sent; with --send what the table lacks is", "bold"))
+        how = "this was a rehearsal" if reloads else "with --send what the table lacks is"
+        out.print(Text(f"nothing was sent; {how}", "bold"))
     for name, found in counts.items():
         out.print(f"route {name}", soft_wrap=True)
         numbers(out, found.as_dict())

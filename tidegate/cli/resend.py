@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from tidegate import wiring
 from tidegate.cli import deployment, printed, render, terminal
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import (
@@ -19,9 +20,12 @@ from tidegate.cli.options import (
     YesOption,
     bucket_and_key,
     confirm,
+    span,
 )
 from tidegate.cli.printed import named
+from tidegate.cli.reload import load_again
 from tidegate.cli.selecting import (
+    LETTERS,
     QUARANTINE,
     ErrorOption,
     Selected,
@@ -46,8 +50,6 @@ from tidegate.flows.send import Unsent
 from tidegate.flows.trace import trace as ask_trace
 from tidegate.wiring import Deployment
 
-LETTERS = "dead-letters"
-
 
 def resend(
     what: Annotated[
@@ -65,18 +67,33 @@ def resend(
     error: ErrorOption = "",
     since: SinceOption = None,
     until: UntilOption = None,
+    reload: Annotated[
+        bool,
+        typer.Option(
+            "--reload",
+            help="Load what has landed again, of batches or of s3://BUCKET/PREFIX: its rows are replaced by what the"
+            " files give under the route's settings of today.",
+        ),
+    ] = False,
     dry_run: DryRunOption = False,
     folder: DeploymentOption = None,
     yes: YesOption = False,
 ) -> None:
     """Send again: the uploads of a batch, the versions of one object that ended without a row, what is in quarantine,
-    or the dead letters of both queues.
+    or the dead letters of both queues. With --reload also what has landed.
 
     It may be repeated: an upload lands once. A batch that was given up is sent in new notices. Of a batch that has
     landed, a job looks first whether its table was rolled back past it. What is in quarantine is read again, through
     the route that takes its key today, and comes back if it still cannot be decoded. Dead letters that can never
     succeed stay, and are shown with the reason. Ends with 1 if there was nothing to send, or if something stays.
     """
+    if reload:
+        if key or error or version:
+            raise typer.BadParameter("--reload goes with --route, --since and --until, and with none of the others")
+        begin, end = span(since, until, wiring.clock())
+        if load_again(what, route, begin, end, deployment.find(folder), dry_run=dry_run, yes=yes):
+            raise typer.Exit(int(Exit.FINDING))
+        return
     wanted = selected(route, key, error, since, until)
     for each in what:
         refuse_misspelt(each, [LETTERS, QUARANTINE])
@@ -245,7 +262,8 @@ def _tell(what: str, done: Resend, landed: int, *, dry_run: bool, has_landed: bo
     """Whether nothing was sent. `landed`: how many versions of an object did. Of a batch nobody asks each upload for
     that. `has_landed`: it is a batch that did."""
     name = named(what) if what.startswith("s3://") else f"batch {what}"
-    elsewhere = f"; {counted(landed, 'version has landed', 'versions have landed')}" if landed else ""
+    have = counted(landed, "version has landed", "versions have landed")
+    elsewhere = f"; {have}: `tidegate resend {shlex.quote(what)} --reload` replaces the rows" if landed else ""
     if others := done.elsewhere - landed:
         elsewhere += (
             f"; {counted(others, 'upload belongs', 'uploads belong')} to another notice by now, and landed with it or"

@@ -15,8 +15,8 @@ from tidegate.flows.ports import Ports
 from tidegate.flows.quarantine import EVERYTHING, Quarantined, Selection, quarantined
 from tidegate.wiring import Deployment
 
-QUARANTINE = "quarantine"
-"""The word that a person types for it."""
+QUARANTINE, LETTERS = "quarantine", "dead-letters"
+"""The words that a person types for it, and for the dead letters of both queues."""
 COUNTED = 10_000
 """How many uploads are counted, and kept in memory, before the question whether to go on."""
 
@@ -25,10 +25,14 @@ ErrorOption = Annotated[
 ]
 SinceOption = Annotated[
     str | None,
-    typer.Option("--since", metavar=WHEN, help=f"Of quarantine: only batches settled at or after: {SINCE_WHEN}."),
+    typer.Option(
+        "--since",
+        metavar=WHEN,
+        help=f"Of quarantine: only batches settled at or after; of a reload: only what was put then: {SINCE_WHEN}.",
+    ),
 ]
 UntilOption = Annotated[
-    str | None, typer.Option("--until", metavar=WHEN, help="Of quarantine: only batches settled before this.")
+    str | None, typer.Option("--until", metavar=WHEN, help="Of quarantine, and of a reload: only before this.")
 ]
 
 

@@ -30,6 +30,7 @@ class BackfillFinding(Enum):
     MISSING = "missing"  # the table lacks it, and no batch will bring it: send it
     ELSEWHERE = "elsewhere"  # it landed in another table, from before the route had this one: send it
     REMOVED = "removed"  # it landed in this table, and its rows were deleted: send it
+    RELOADED = "reloaded"  # the table has rows of it, which what it gives today replaces: send it
     LANDED = "landed"  # the table has rows of it, or of a later version that replaces it, or it has none
     UNFINISHED = "unfinished"  # a batch that has not ended lists it, or may list it
     PENDING = "pending"  # claimed, and its notice or batch has not ended
@@ -52,7 +53,9 @@ _BY_CLAIM = {
     AuditFinding.FORGOTTEN: BackfillFinding.FORGOTTEN,
 }
 
-SENT = frozenset({BackfillFinding.MISSING, BackfillFinding.ELSEWHERE, BackfillFinding.REMOVED})
+SENT = frozenset(
+    {BackfillFinding.MISSING, BackfillFinding.ELSEWHERE, BackfillFinding.REMOVED, BackfillFinding.RELOADED}
+)
 """These are sent."""
 
 FINAL = frozenset(
@@ -73,13 +76,13 @@ class Surveyed:
         upload = self.listed.upload
         told = self.claimed.value if self.claimed else ""
         where = [upload.bucket, upload.key, upload.version, upload.size]
-        line = json.dumps([*where, self.listed.modified, told, self.listed.deletion])
+        line = json.dumps([*where, self.listed.modified, told, self.listed.latest, self.listed.deletion])
         return f"{line}\n".encode()
 
     @staticmethod
     def decode(line: bytes) -> "Surveyed":
-        bucket, key, version, size, modified, told, deletion = json.loads(line)
-        listed = Listed(Upload(bucket, key, version, size), modified, deletion=deletion)
+        bucket, key, version, size, modified, told, latest, deletion = json.loads(line)
+        listed = Listed(Upload(bucket, key, version, size), modified, latest, deletion)
         return Surveyed(listed, AuditFinding(told) if told else None)
 
 
@@ -89,6 +92,7 @@ def compare(
     unfinished: Collection[tuple[str, str, str]],
     *,
     replaces: bool = False,
+    reloads: bool = False,
 ) -> Iterator[tuple[Surveyed, BackfillFinding]]:
     """The finding on each upload of one bucket.
 
@@ -99,6 +103,8 @@ def compare(
     which has landed if the table has no rows of the object.
 
     Rows that name an object and no version count as rows of each version: nobody can say which one they are of.
+
+    `reloads`: each version that has rows is loaded again, and of what has none the latest.
 
     Raises Rejected if the listing is not in order: what is in the table would be taken for missing.
     """
@@ -119,16 +125,27 @@ def compare(
             if there is not None and there[0] == place:
                 versions = frozenset(row.version for row in there[1])
         nothing_to_do = given_way or (each.listed.deletion and not versions)
-        finding = BackfillFinding.LANDED if nothing_to_do else _finding(each, versions, unfinished)
+        finding = BackfillFinding.LANDED if nothing_to_do else _finding(each, versions, unfinished, reloads=reloads)
+        if reloads and not each.listed.latest and finding is not BackfillFinding.RELOADED:
+            finding = BackfillFinding.LANDED
         has_landed = upload.version in versions or each.claimed is AuditFinding.COMMITTED  # without a row, perhaps
         given_way = given_way or each.listed.deletion or (replaces and has_landed)
         yield each, finding
 
 
+MAY_COME_BACK = (AuditFinding.COMMITTED, AuditFinding.QUARANTINED, AuditFinding.ABANDONED, AuditFinding.DROPPED)
+"""What has rows may be reloaded, whatever became of an earlier reload."""
+
+
 def _finding(
-    each: Surveyed, versions: Collection[str], unfinished: Collection[tuple[str, str, str]]
+    each: Surveyed, versions: Collection[str], unfinished: Collection[tuple[str, str, str]], *, reloads: bool
 ) -> BackfillFinding:
     upload = each.listed.upload
+    if reloads and upload.version in versions:
+        if upload.identity in unfinished:
+            return BackfillFinding.UNFINISHED
+        waits = each.claimed is not None and each.claimed not in MAY_COME_BACK
+        return _BY_CLAIM[each.claimed] if waits and each.claimed else BackfillFinding.RELOADED
     if upload.version in versions or "" in versions:
         return BackfillFinding.LANDED
     if upload.identity in unfinished:
@@ -142,13 +159,15 @@ def _finding(
 @dataclass(frozen=True, slots=True)
 class BackfillScope:
     """What one backfill looks at: the uploads of a route under `prefix` (a key's beginning), modified in [since, until]
-    (epoch seconds). `versions`: all versions of an object that can be read, not only the one that is current."""
+    (epoch seconds). `versions`: all versions of an object that can be read, not only the one that is current.
+    `reloads`: also what the table has (`compare`)."""
 
     route: Route
     prefix: str
     since: int
     until: int
     versions: bool = False
+    reloads: bool = False
 
     @property
     def uri(self) -> str:
@@ -156,7 +175,7 @@ class BackfillScope:
 
     def has(self, listed: Listed) -> bool:
         return (
-            (self.versions or listed.latest)
+            (self.versions or self.reloads or listed.latest)
             and listed.can_be_read
             and self.since <= listed.modified <= self.until
             and listed.is_of(self.route)
@@ -193,8 +212,9 @@ PAGE = 1_000
 @dataclass(frozen=True, slots=True)
 class Survey:
     """What the first step found. `listed` counts all versions, `objects` and `size` (bytes) what is in the scope and
-    has no live claim: so much is sent if the table lacks it all. `elsewhere` and `elsewhere_size` are what has landed
-    in another table by the ledger: it is sent if this table lacks it. `at` is before the first claim was read."""
+    has no live claim: so much is sent if the table lacks it all. Of a reload they count all that is in the scope.
+    `elsewhere` and `elsewhere_size` are what has landed in another table by the ledger: it is sent if this table lacks
+    it. `at` is before the first claim was read."""
 
     at: int
     listed: int = 0

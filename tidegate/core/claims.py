@@ -88,15 +88,15 @@ def in_table(claim: Claim, batch: Batch | None) -> bool:
     return batch is not None and batch.state is State.COMMITTED and claim.outcome in ("", Outcome.PRESENT)
 
 
-def may_land_too(claim: Claim, batch: Batch | None, table: str) -> bool:
+def may_land_too(claim: Claim, batch: Batch | None, table: str, *, reloads: bool = False) -> bool:
     """Whether an upload that has landed in its claim's `batch` may go to `table`, too, if a notice names that owner.
 
     To another table, yes: the batch's table was fixed when it was sealed, so it never lands there. To the same table
-    only if the batch can never bring rows again (`Batch.rows_removed`). Each of these facts is final. Whether rows of
-    the upload are there is for the job to see (`flows.publish.Attempt.stage`)."""
+    only if the batch can never bring rows again (`Batch.rows_removed`), or if its rows give way (`reloads`). Each of
+    these facts is final. Whether rows of the upload are there is for the job to see (`flows.publish.Attempt.stage`)."""
     if batch is None or not has_landed(claim, batch) or not table:
         return False
-    return batch.table != table or batch.rows_removed
+    return batch.table != table or batch.rows_removed or reloads
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,11 +80,12 @@ class Sealed:
 @dataclass(frozen=True, slots=True)
 class OwnedUpload:
     """One upload of a batch, and the notice that owns it. `again`: it may have been in the table before, so the job
-    looks there (`flows.publish.Attempt.stage`)."""
+    looks there (`flows.publish.Attempt.stage`). `reloads`: what is there gives way to what its file gives now."""
 
     notice: str
     upload: Upload
     again: bool = False
+    reloads: bool = False
 
 
 def decode_sealed(body: bytes) -> Sealed:
@@ -135,10 +136,13 @@ def failure_name(folder: str, attempt: int | str) -> str:
     return f"{folder}failures/{attempt}.json"
 
 
-def make_part(notice_id: str, bucket: str, uploads: Iterable[Upload], *, again: bool = False) -> Part:
-    """`again` as in `OwnedUpload`, of all of them."""
+def make_part(
+    notice_id: str, bucket: str, uploads: Iterable[Upload], *, again: bool = False, reloads: bool = False
+) -> Part:
+    """`again` and `reloads` as in `OwnedUpload`, of all of them."""
     ordered = sorted(uploads, key=lambda each: each.identity)
-    lines = [json.dumps({"v": VERSION, "notice": notice_id, "bucket": bucket, **({"again": 1} if again else {})})]
+    said = {name: 1 for name, is_said in (("again", again), ("reloads", reloads)) if is_said}
+    lines = [json.dumps({"v": VERSION, "notice": notice_id, "bucket": bucket, **said})]
     lines += [json.dumps([each.key, each.version, each.size, each.sequencer]) for each in ordered]
     content = ("\n".join(lines) + "\n").encode()
     digest = hashlib.sha256(content).hexdigest()[:16]
@@ -154,9 +158,9 @@ def decode_part(body: bytes) -> list[OwnedUpload]:
     header, *lines = gzip.decompress(body).decode().splitlines()
     about = json.loads(header)
     check_version(about["v"], "a part", VERSION)
-    notice, bucket, again = about["notice"], about["bucket"], "again" in about
+    notice, bucket, said = about["notice"], about["bucket"], ("again" in about, "reloads" in about)
     # one call for all lines takes half the time of one for each
-    return [OwnedUpload(notice, Upload(bucket, *fields), again) for fields in json.loads(f"[{','.join(lines)}]")]
+    return [OwnedUpload(notice, Upload(bucket, *fields), *said) for fields in json.loads(f"[{','.join(lines)}]")]
 
 
 def pack_tasks(items: Sequence[OwnedUpload], tasks: Sequence[Sequence[int]]) -> list[bytes]:

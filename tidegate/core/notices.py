@@ -25,6 +25,8 @@ ORIGIN_AGAIN = "again"
 """The origin of a notice for uploads whose same bytes had ended without a row (docs/adr/0020)."""
 ORIGIN_RESEND = "resend"
 """The origin of a notice for uploads that a person sends again begins with this, and names the person's command."""
+ORIGIN_RELOAD = "reload"
+"""As ORIGIN_RESEND, for uploads that may have landed: what they give replaces their rows."""
 # SNS allows 256 KiB (https://docs.aws.amazon.com/sns/latest/api/API_Publish.html). The envelope and the transport's
 # own attributes need a little of it.
 MAX_BYTES = 250_000
@@ -55,6 +57,11 @@ class Notice:
     origin: str
     entries: tuple[Entry, ...]
     at: int = 0
+
+    @property
+    def reloads(self) -> bool:
+        """Whether the rows of its uploads are replaced by what their files give today (`flows.resend`)."""
+        return self.origin.startswith(ORIGIN_RELOAD)
 
     def encode(self) -> str:
         """The message body: compact JSON, the same text for the same notice."""

@@ -20,6 +20,9 @@ from tidegate.core.uploads import Upload, is_later, version_of
 
 UNLISTED = -1
 
+RowsPlace = tuple[str, str, str]
+"""Which rows of a table: the uri and the version that they are of, and the batch that brought them."""
+
 
 def in_order(page: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The versions and the delete markers of an answer to ListObjectVersions: by key, of each the latest first."""
@@ -55,34 +58,47 @@ class HeldRows:
     batch: str
     rows: int
 
+    @property
+    def place(self) -> "RowsPlace":
+        return self.uri, self.version, self.batch
+
 
 @dataclass(frozen=True, slots=True)
 class Contest:
     """Of the uploads of a batch. `outdated` are older than what the table holds of their object: they bring nothing.
-    The others have `ranks`, 0 for the latest of its object, and the latest that can be read wins. `held` is what the
-    table holds of their objects, which gives way to the winner."""
+    The others have `ranks`, 0 for the latest of its object, and the latest that can be read wins; None if the route
+    appends. `held` is what the table holds of their objects. To the winner the other versions give way, and its own
+    rows if it is among those that are `reloaded`."""
 
     outdated: Set[tuple[str, str, str]]
-    ranks: Mapping[tuple[str, str, str], int]
+    ranks: Mapping[tuple[str, str, str], int] | None
     held: Mapping[str, Sequence[HeldRows]]
+    reloaded: Set[tuple[str, str, str]] = frozenset()
 
     def losers(self, committed: Iterable[Upload]) -> set[tuple[str, str, str]]:
         """Those of the committed uploads that are not the latest of their object."""
+        if self.ranks is None:
+            return set()
         best: dict[str, Upload] = {}
         for each in (committed := list(committed)):
-            if self._is_latest(each, best.get(each.uri)):
+            if self._is_latest(self.ranks, each, best.get(each.uri)):
                 best[each.uri] = each
         return {each.identity for each in committed if best[each.uri].identity != each.identity}
 
-    def _is_latest(self, upload: Upload, other: Upload | None) -> bool:
-        if other is None or self.ranks[upload.identity] < self.ranks[other.identity]:
+    @staticmethod
+    def _is_latest(ranks: Mapping[tuple[str, str, str], int], upload: Upload, other: Upload | None) -> bool:
+        if other is None or ranks[upload.identity] < ranks[other.identity]:
             return True
-        same = self.ranks[upload.identity] == self.ranks[other.identity]
-        return same and is_later(upload.sequencer, other.sequencer)
+        return ranks[upload.identity] == ranks[other.identity] and is_later(upload.sequencer, other.sequencer)
 
     def gives_way(self, winners: Iterable[Upload]) -> list[HeldRows]:
-        """What the table holds of the objects of these."""
-        return [held for each in winners for held in self.held.get(each.uri, ()) if held.version != each.version]
+        """What the table holds of the objects of these, and does not keep."""
+        return [held for each in winners for held in self.held.get(each.uri, ()) if self._gives_way(held, each)]
+
+    def _gives_way(self, held: HeldRows, winner: Upload) -> bool:
+        if held.version == winner.version:
+            return winner.identity in self.reloaded
+        return self.ranks is not None
 
 
 def contested(uploads: Iterable[Upload], held: Iterable[HeldRows]) -> dict[str, tuple[Upload, Set[str]]]:
@@ -98,12 +114,22 @@ def contested(uploads: Iterable[Upload], held: Iterable[HeldRows]) -> dict[str, 
     return {uri: (some[uri], there) for uri, there in versions.items() if len(there) > 1}
 
 
-def contest(uploads: Sequence[Upload], held: Iterable[HeldRows], listed: Mapping[str, Sequence[str]]) -> Contest:
-    """`listed` are the versions of each contested object as S3 lists them, the latest first, as far as those that there
-    are here."""
+def by_object(held: Iterable[HeldRows]) -> Mapping[str, Sequence[HeldRows]]:
     there: dict[str, list[HeldRows]] = defaultdict(list)
     for rows in held:
         there[rows.uri].append(rows)
+    return dict(there)
+
+
+def contest(
+    uploads: Sequence[Upload],
+    held: Iterable[HeldRows],
+    listed: Mapping[str, Sequence[str]],
+    reloaded: Set[tuple[str, str, str]] = frozenset(),
+) -> Contest:
+    """`listed` are the versions of each contested object as S3 lists them, the latest first, as far as those that there
+    are here."""
+    there = by_object(held)
     outdated: set[tuple[str, str, str]] = set()
     ranks: dict[tuple[str, str, str], int] = {}
     for upload in uploads:
@@ -114,4 +140,4 @@ def contest(uploads: Sequence[Upload], held: Iterable[HeldRows], listed: Mapping
             outdated.add(upload.identity)
         else:
             ranks[upload.identity] = place
-    return Contest(outdated, ranks, dict(there))
+    return Contest(outdated, ranks, there, reloaded)

@@ -83,10 +83,10 @@ from tidegate.core.backfill import (
     compare,
 )
 from tidegate.core.batches import Batch, State
-from tidegate.core.claims import has_landed
+from tidegate.core.claims import Claim, has_landed
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import REMOVED, batch_folder, decode_part, removed_name
-from tidegate.core.notices import Entry
+from tidegate.core.notices import ORIGIN_RELOAD, Entry
 from tidegate.core.outcomes import Outcome
 from tidegate.core.publication import History
 from tidegate.core.quantities import counted
@@ -152,9 +152,11 @@ def survey(scope: BackfillScope, backfill: Backfill, kept: Surveyings, ports: Po
         looked_at = judge_page(within, backfill.limits, ports.ledger, ports.clock())
         judged = _by_claims(looked_at)
         kept.add(judged)
-        free = [each.listed.upload for each in judged if each.claimed is None]
+        free = [each.listed.upload for each in judged if each.claimed is None or scope.reloads]
         elsewhere = [
-            each.upload for each, said in looked_at.items() if said.table not in ("", scope.route.dataset.table)
+            each.upload
+            for each, said in looked_at.items()
+            if not scope.reloads and said.table not in ("", scope.route.dataset.table)
         ]
         found = replace(
             found,
@@ -203,10 +205,12 @@ def send_missing(
     unfinished = unfinished_uploads(scope, ports)
     backfill.progress(f"route {scope.route.name}: the lineage of {scope.route.dataset.table} is read")
     history, landed = ports.lineage.with_history(scope.route.dataset.table, scope.uri)
-    again = Again(scope.route.dataset.table, history, ports, dry=backfill.dry)
+    again = Again(scope.route.dataset.table, history, ports, backfill.dry, scope.reloads)
     counts: Counter[BackfillFinding] = Counter()
     size = sent = 0
-    found = compare(kept, landed, unfinished, replaces=scope.route.dataset.replaces)
+    replaces, reloads = scope.route.dataset.replaces, scope.reloads
+    found = compare(kept, landed, unfinished, replaces=replaces, reloads=reloads)
+    origin = f"{ORIGIN_RELOAD if reloads else ORIGIN_BACKFILL}-{backfill.id}"
     while portion := list(islice(found, AT_ONCE)):
         judged = again.judged(portion)
         counts.update(judged.values())
@@ -216,10 +220,10 @@ def send_missing(
                 backfill.tell(each, finding)
             if finding in SENT:
                 size += each.upload.size
-                entries.append(Entry(each.upload, takes_from=again.owner_of(each.upload)))
+                entries.append(again.entry_of(each.upload))
         sent += len(entries)
         if entries and not backfill.dry:
-            send(scope.route.name, entries, ports, origin=f"{ORIGIN_BACKFILL}-{backfill.id}", at=surveyed.at)
+            send(scope.route.name, entries, ports, origin=origin, at=surveyed.at)
             backfill.progress(f"route {scope.route.name}: {counted(sent, 'upload')} sent")
             pace(len(entries))
     return BackfillCounts(counts, size)
@@ -234,18 +238,24 @@ class Again:
     history: History
     ports: Ports
     dry: bool = False
-    _owners: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    reloads: bool = False
+    _claims: Mapping[tuple[str, str, str], Claim] = field(default_factory=dict)
     """Of the portion that was judged last."""
 
-    def owner_of(self, upload: Upload) -> str:
-        return self._owners.get(upload.identity, "")
+    def entry_of(self, upload: Upload) -> Entry:
+        claim = self._claims.get(upload.identity)
+        # a listing has no sequencer, and the claim may know it from S3's notification
+        return Entry(replace(upload, sequencer=claim.sequencer), takes_from=claim.notice) if claim else Entry(upload)
 
     def judged(self, portion: list[tuple[Surveyed, BackfillFinding]]) -> dict[Listed, BackfillFinding]:
         """The finding on each upload, those that the ledger calls committed looked at again."""
         judged = {each.listed: finding for each, finding in portion}
         landed = [listed for listed, finding in judged.items() if finding is BackfillFinding.COMMITTED]
-        claims = self.ports.ledger.claims_on(each.upload for each in landed) if landed else {}
-        self._owners = {identity: claim.notice for identity, claim in claims.items()}
+        asked = (BackfillFinding.COMMITTED, BackfillFinding.RELOADED)
+        claimed = [listed.upload for listed, finding in judged.items() if finding in asked]
+        self._claims = self.ports.ledger.claims_on(claimed) if claimed else {}
+        identities = {each.upload.identity for each in landed}
+        claims = {identity: claim for identity, claim in self._claims.items() if identity in identities}
         owners = self.ports.ledger.owners(claims.values()) if claims else {}
         batches = {batch.id: batch for _, batch in owners.values() if batch}
         rows = {each: rows_of_uploads(each, self.ports.work) for each in batches}
@@ -270,7 +280,7 @@ class Again:
             elif batch is None or not has_landed(claim, batch):
                 continue  # somebody has taken it over since
             elif rows[batch.id].get(listed.upload.identity) == 0:
-                judged[listed] = BackfillFinding.LANDED
+                judged[listed] = BackfillFinding.RELOADED if self.reloads else BackfillFinding.LANDED
             elif batch.table != self.table:
                 judged[listed] = BackfillFinding.ELSEWHERE
             elif closed.get(batch.id):

@@ -6,6 +6,7 @@ Whoever sent it has looked at another time, or at another table (docs/adr/0074).
 from collections.abc import Collection, Mapping, Sequence
 
 from tidegate.core.errors import Retryable
+from tidegate.core.manifests import OwnedUpload
 from tidegate.core.publication import History
 from tidegate.core.quantities import counted
 from tidegate.core.uploads import Upload
@@ -16,20 +17,22 @@ from tidegate.flows.sink import Sink
 Identity = tuple[str, str, str]
 
 
-def look_for(again: Sequence[Upload], sink: Sink, work: Work, *, batch: str) -> tuple[int, Mapping[Identity, str]]:
+def look_for(again: Sequence[OwnedUpload], sink: Sink, work: Work, *, batch: str) -> tuple[int, Mapping[Identity, str]]:
     """The version of the table that was looked at, and those of the uploads that have rows in it, each with the batch
-    of these. `batch` is the one that asks. Raises Retryable if a batch needs a fence first."""
+    of these; but for what is reloaded, whose rows give way (`flows.replacing`). `batch` is the one that asks. Raises
+    Retryable if a batch needs a fence first."""
     history, taken = sink.rolled_back()
     seen = history.ancestors[0].id
-    held = {(each.uri, each.version): each.batch for each in sink.rows_of_objects({each.uri for each in again}, seen)}
-    there = {each.identity: held[each.uri, each.version] for each in again if (each.uri, each.version) in held}
-    absent = {each.identity: each for each in again if each.identity not in there}
-    _require_fences(absent, history, taken - {batch}, sink, work, batch=batch)
+    stays = [item.upload for item in again if not item.reloads]
+    held = {(each.uri, each.version): each.batch for each in sink.rows_of_objects({each.uri for each in stays}, seen)}
+    there = {each.identity: held[each.uri, each.version] for each in stays if (each.uri, each.version) in held}
+    comes = {item.upload.identity: item.upload for item in again if item.upload.identity not in there}
+    _require_fences(comes, history, taken - {batch}, sink, work, batch=batch)
     return seen, there
 
 
 def _require_fences(
-    absent: Mapping[Identity, Upload],
+    comes: Mapping[Identity, Upload],
     history: History,
     taken: Collection[str],
     sink: Sink,
@@ -43,10 +46,10 @@ def _require_fences(
     Such a batch is known by its snapshot, which a rollback has `taken` from the history: once that has expired, a
     driver must have outlived it. It costs a few requests for each batch that a rollback took, and one for each of its
     parts."""
-    for other in sorted(taken) if absent else ():
-        if found := absent.keys() & brings_again(other, history, work):
+    for other in sorted(taken) if comes else ():
+        if found := comes.keys() & brings_again(other, history, work):
             raise Retryable(
-                f"batch {batch}: {counted(len(found), 'upload')} came again, e.g. {absent[min(found)]}. Batch {other}"
+                f"batch {batch}: {counted(len(found), 'upload')} came again, e.g. {comes[min(found)]}. Batch {other}"
                 f" had it before table {sink.table} was rolled back past that batch, and is not fenced there:"
                 f" `tidegate resend {other}` does that"
             )

@@ -34,7 +34,7 @@ from contextlib import suppress
 
 from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.manifests import Part, batch_folder, make_part
-from tidegate.core.notices import ORIGIN_AGAIN, ORIGIN_S3, Notice, decode
+from tidegate.core.notices import ORIGIN_AGAIN, ORIGIN_RELOAD, ORIGIN_S3, Notice, decode
 from tidegate.core.routes import Route
 from tidegate.core.times import iso
 from tidegate.flows.ledger import Claimed, Registration
@@ -82,7 +82,8 @@ def dispatch(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route:
     if claimed.again:
         send(notice.route, claimed.again, ports)
     if claimed.owned:
-        part = make_part(notice.id, notice.bucket, claimed.owned, again=notice.origin != ORIGIN_S3)
+        again, reloads = notice.origin != ORIGIN_S3, notice.reloads
+        part = make_part(notice.id, notice.bucket, claimed.owned, again=again, reloads=reloads)
         _join_open_batch(notice, part, claimed, route, ports)
     return route
 
@@ -129,7 +130,8 @@ def _send_on(notice: Notice, route: Route, ports: Ports) -> None:
     ports.measure(Metric.NOTICES_VOID, 1, notice.route)
     left = ports.ledger.left_to(notice, route.dataset.table)
     # the origin names the void notice, so that the new one is never the void one over again
-    send(notice.route, left, ports, origin=f"{ORIGIN_AGAIN}-{notice.id}")
+    origin = ORIGIN_RELOAD if notice.reloads else ORIGIN_AGAIN
+    send(notice.route, left, ports, origin=f"{origin}-{notice.id}")
     if len(left) < len(notice.entries):
         _refuse(notice.route, len(notice.entries) - len(left), ports)
 

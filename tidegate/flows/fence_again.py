@@ -43,7 +43,8 @@ def fence_again(attempt: Attempt) -> Receipt:
     if held := sink.held(floor):
         raise Hopeless(
             f"table {sink.table} holds {held} of the {before.tally.rows} rows of batch {attempt.batch}. Only a batch"
-            " whose rows are all missing can be fenced and sent again: delete these first"
+            f" whose rows are all missing can be fenced and sent again. `tidegate resend {attempt.batch} --reload`"
+            " replaces these"
         )
     if sink.in_line(before.snapshot):
         if before.fence:

@@ -299,13 +299,12 @@ class Attempt:
         (`flows.came_again`).
         """
         items = self.manifest()
-        again = [item.upload for item in items if item.again]
+        again = [item for item in items if item.again]
         version, there = look_for(again, self.sink, self.work, batch=self.batch) if again else (None, {})
         self.seen = None if version is None else SeenVersion(version)
         taken = [item for item in items if item.upload.identity not in there]
-        if self.sink.replaces:
-            uploads = [item.upload for item in taken]
-            self.replacement = look_at_versions(uploads, self.sink, self.newest_first, version, self.work)
+        if self.sink.replaces or any(item.reloads for item in taken):
+            self.replacement = look_at_versions(self.batch, taken, self.sink, self.newest_first, version, self.work)
             self.seen, taken = self.replacement.seen, self.replacement.taken(taken)
         # on the version that was looked at: what leaves is told by files of that version
         at = self.replacement.seen.version if self.replacement else None

@@ -17,6 +17,9 @@ gone: then the attempt is over, and the next one stages anew. Other batches may 
 position deletes: theirs and ours add up. A deletion vector takes the place of another one, and Spark may merge those of
 a data file: there it is a rewriting.
 
+What is reloaded (`flows.resend`) replaces its own rows in the same way, on a route that appends, too. There no order
+of versions is asked for, and those of other versions stay.
+
 A version that is quarantined or has vanished replaces nothing. Who switches a route to `replace` waits until its
 batches have landed: an attempt that began before appends.
 
@@ -34,7 +37,7 @@ from dataclasses import dataclass, replace
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.publication import Floor
-from tidegate.core.replacing import Contest, HeldRows, contest, contested
+from tidegate.core.replacing import Contest, HeldRows, RowsPlace, by_object, contest, contested
 from tidegate.core.uploads import Upload
 from tidegate.flows.accounting import Ended
 from tidegate.flows.outcomes import staged_outcomes
@@ -57,6 +60,7 @@ def not_asked(upload: Upload, versions: Set[str]) -> Sequence[str]:
 class Replacement:
     """What a driver knows of the versions of its uploads' objects."""
 
+    batch: str
     sink: Sink
     contest: Contest
     uris: frozenset[str]
@@ -78,30 +82,31 @@ class Replacement:
             (item, replace(OUTDATED, deletion=each.deletion) if item.upload.identity in losers else each)
             for item, each in read
         ]
-        gone = {(each.uri, each.version) for each in leaves}
-        gone |= {(each.uri, each.version) for each in committed if each.identity in losers}
+        gone = {each.place for each in leaves}
+        gone |= {(each.uri, each.version, self.batch) for each in committed if each.identity in losers}
         if gone:
             lost = sum(each.rows for item, each in read if item.upload.identity in losers)
             both, left = self.sink.stage_removal(staged.id, gone)
             staged = replace(staged, id=both, rows=staged.rows - lost)
             if left != lost + sum(each.rows for each in leaves):  # to look is a question more
                 rows = {(item.upload.uri, item.upload.version): each.rows for item, each in read}
-                stays = {place: rows[place] for each in winners if (place := (each.uri, each.version))}
-                self._require_gone({uri for uri, _ in gone}, stays, both)
+                stays = {(*place, self.batch): rows[place] for each in winners if (place := (each.uri, each.version))}
+                stays |= {each.place: each.rows for each in self.held if each.place not in gone}
+                self._require_gone({uri for uri, _, _ in gone}, stays, both)
         return ended, staged, tuple(leaves)
 
-    def _require_gone(self, uris: Set[str], stays: Mapping[tuple[str, str], int], staged: int) -> None:
+    def _require_gone(self, uris: Set[str], stays: Mapping[RowsPlace, int], staged: int) -> None:
         """A column that was dropped and added again, or a setting of the session, may have left rows where they are.
-        `stays` are the versions that come, with their rows."""
+        `stays` are the rows that come, and those that have to be there still."""
         there = self.sink.rows_of_objects(uris, staged)
-        found = Counter[tuple[str, str]]()
+        found = Counter[RowsPlace]()
         for each in there:
-            found[each.uri, each.version] += each.rows
-        if short := [uri for (uri, version), rows in stays.items() if uri in uris and found[uri, version] < rows]:
+            found[each.place] += each.rows
+        if short := [place for place, rows in stays.items() if place[0] in uris and found[place] < rows]:
             raise Hopeless(
-                f"table {self.sink.table} cannot let go of rows that are replaced without those of {short[0]}"
+                f"table {self.sink.table} cannot let go of rows that are replaced without those of {short[0][0]}"
             )
-        left = [each for each in there if (each.uri, each.version) not in stays]
+        left = [each for each in there if each.place not in stays]
         if left:
             raise Hopeless(
                 f"table {self.sink.table} cannot let go of rows that are replaced, e.g. those of {left[0].uri}"
@@ -136,14 +141,25 @@ class Replacement:
 
 
 def look_at_versions(
-    uploads: Sequence[Upload], sink: Sink, newest_first: NewestFirst, seen: int | None, work: Work
+    batch: str, items: Sequence[OwnedUpload], sink: Sink, newest_first: NewestFirst, seen: int | None, work: Work
 ) -> Replacement:
-    """Lines 1 and 2, at the version `seen` of the table, or as it is now."""
+    """Lines 1 and 2, at the version `seen` of the table, or as it is now. `items` are what the batch may bring."""
+    sink.let_rows_go()
     version = sink.position().head if seen is None else seen
     assert version is not None, "a position is never before a table's first version"
+    reloaded = frozenset(item.upload.identity for item in items if item.reloads)
+    uploads = [item.upload for item in items if sink.replaces or item.reloads]
     uris = frozenset(each.uri for each in uploads)
     held = sink.rows_of_objects(uris, version) if uris else ()
+    there = SeenVersion(version, unmoved=True)
+    if not sink.replaces:
+        if nulled := [each for each in held if not each.version]:
+            raise Hopeless(
+                f"table {sink.table} has {nulled[0].rows} rows of {nulled[0].uri} without a _source_version: whether a"
+                " reload would double them cannot be told. Give them their version again, or delete them"
+            )
+        return Replacement(batch, sink, Contest(frozenset(), None, by_object(held), reloaded), uris, held, there, work)
     asked = contested(uploads, held)
     with ThreadPoolExecutor(LISTS_AT_ONCE, thread_name_prefix="versions") as pool:
         listed = dict(zip(asked, pool.map(lambda each: newest_first(*each), asked.values()), strict=True))
-    return Replacement(sink, contest(uploads, held, listed), uris, held, SeenVersion(version, unmoved=True), work)
+    return Replacement(batch, sink, contest(uploads, held, listed, reloaded), uris, held, there, work)

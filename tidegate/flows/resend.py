@@ -5,6 +5,8 @@
     a committed batch   every upload that it has landed, once a rollback has taken all its rows: a job fences it first
     quarantine          what a selection of a route's quarantine holds: a *release*
     one object          each of its versions that ended without a row
+    a reload            what has landed, of a batch or (`flows.backfill`) under a prefix: its rows give way to what its
+                        file gives today, in one commit (`flows.replacing`). If it cannot be read today, they stay
 
 Nothing is decided here. A batch has let go of its uploads if it can never land any more: it is abandoned, which its
 fence proves; or it was fenced after it had landed (`flows.fence_again`), which step 2 notes. The new notice names the
@@ -42,7 +44,7 @@ the new one's.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import islice
 
@@ -50,7 +52,7 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
-from tidegate.core.notices import ORIGIN_RESEND, Entry
+from tidegate.core.notices import ORIGIN_RELOAD, ORIGIN_RESEND, Entry
 from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import decode_receipt
 from tidegate.core.routes import Route, route_of
@@ -140,6 +142,38 @@ def resend_batch(
     if recorded:
         ports.ledger.note_removed(batch_id, sent=True)
     return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, elsewhere, expired)
+
+
+def reload_batch(batch_id: str, ports: Ports, *, run: str, configured: Mapping[str, Route]) -> Resend:
+    """Send what a batch had landed to be loaded again, through the route of `configured` that takes its key today,
+    whoever has landed it since. The job that gets it replaces its rows (`flows.replacing`). What another notice has
+    under way is `elsewhere`."""
+    manifest = ports.work.get(batch_folder(batch_id) + "sealed.json")
+    if manifest is None:
+        return Resend(Resent.NO_SUCH_BATCH)
+    sealed, sent, elsewhere = decode_sealed(manifest), 0, 0
+    for name in sealed.parts:
+        part = ports.work.get(batch_folder(batch_id) + name)
+        if part is None:
+            return Resend(Resent.MISSING, sent, elsewhere)
+        now, uploads = ports.clock(), [each.upload for each in decode_part(part)]
+        claims = ports.ledger.claims_on(uploads)
+        let_go = ports.ledger.let_go(claims.values(), sealed.table, reloads=True)
+        by_route: dict[str, list[Entry]] = defaultdict(list)
+        for upload in uploads:
+            claim = claims.get(upload.identity)
+            route = route_today(sealed.route, upload, configured)
+            if claim is None:
+                by_route[route].append(Entry(upload))
+            elif claim in let_go:
+                # the same bytes may have been uploaded again since: the claim has the later sequencer
+                known = replace(upload, sequencer=claim.sequencer)
+                by_route[route].append(Entry(known, takes_from=claim.notice))
+        for route, entries in by_route.items():
+            send(route, entries, ports, origin=f"{ORIGIN_RELOAD} {run}", at=now)
+            sent += len(entries)
+        elsewhere += len(uploads) - sum(map(len, by_route.values()))
+    return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, elsewhere)
 
 
 def _let_go(batch: Batch, route: Route, ports: Ports, fencer: Fencer, *, note: bool) -> None:

@@ -14,7 +14,7 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Read
 from tidegate.core.publication import Floor, History, Published, Snapshot, Unprovable
 from tidegate.core.receipts import RejectedRows
-from tidegate.core.replacing import HeldRows
+from tidegate.core.replacing import HeldRows, RowsPlace
 
 
 class Hopeless(Exception):
@@ -160,9 +160,13 @@ class Sink(PublishTarget, Protocol):
         quarantined, which takes longer. Raises ReaderDied if a reader died and the file that it had is not known."""
         ...
 
-    def stage_removal(self, staged: int, gone: Collection[tuple[str, str]]) -> tuple[int, int | None]:
-        """Stage, on top of what was `staged`, that the rows of these versions (URI, version) leave the table. Returns
-        the staged snapshot of both, and how many rows leave, if the table says so."""
+    def let_rows_go(self) -> None:
+        """See to it that rows can leave the table. Raises Hopeless if they cannot."""
+        ...
+
+    def stage_removal(self, staged: int, gone: Collection[RowsPlace]) -> tuple[int, int | None]:
+        """Stage, on top of what was `staged`, that these rows leave the table. Returns the staged snapshot of both, and
+        how many rows leave, if the table says so."""
         ...
 
     def stage_nothing(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from simulation.checker.accidents.people import aborted
 from simulation.checker.accidents.scene import HOUR, Scene
 from simulation.checker.scenarios import ALL_BAD, BAD, GOOD, MORE
-from simulation.world import letters
+from simulation.world import backfills, letters
 from simulation.world.configs import configured
 from simulation.world.driver import DEADLY
 from simulation.world.kernel import START
@@ -160,6 +160,18 @@ def deleted_in_place(world: Scene) -> None:
         world.upload_each(name, after=put)
         world.remove(f"events/{name}.json", bucket="landing", after=deleted)
     world.upload_each("c", MORE, after=206.0)
+
+
+def reloaded_in_place(world: Scene) -> None:
+    """Two people reload what has landed, batch by batch, and then all of it at once, while a new file comes. One file
+    was corrected, and both of its versions have rows."""
+    world.upload_each("ab")
+    world.upload_each("a", MORE, after=200.0)
+    for after in (400.0, 401.0):
+        world.kernel.after(after, lambda: backfills.reload_batches(world))
+    world.upload_each("c", after=410.0)
+    for after in (900.0, 901.0):
+        world.kernel.after(after, lambda: backfills.reload_all(world))
 
 
 # ---- how AWS answers

@@ -16,6 +16,23 @@ BUGS = (
         "corrected_in_place",
     ),
     Bug(
+        "what is reloaded stays",
+        "What is loaded again lands beside the rows that it has.",
+        (
+            replaced(
+                "tidegate.core.replacing:Contest._gives_way",
+                lambda real: lambda self, held, winner: held.version != winner.version and real(self, held, winner),
+            ),
+        ),
+        "reloaded_in_place",
+    ),
+    Bug(
+        "a reload that another one has under way",
+        "What is to be loaded again is taken from the notice that has it, also if its batch has not ended.",
+        (replaced("tidegate.core.claims:has_landed", lambda real: lambda claim, batch: batch is not None),),
+        "reloaded_in_place",
+    ),
+    Bug(
         "two versions in one batch",
         "Of several versions in one batch each lands.",
         (replaced("tidegate.core.replacing:Contest.losers", lambda real: lambda contest, committed: set()),),

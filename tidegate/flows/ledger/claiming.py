@@ -84,7 +84,7 @@ class Claiming(LedgerRecords):
         met = self._own(notice.id, [entry.upload for entry in notice.entries], now)
         judged = {entry: judge(met[entry.upload], notice.id, entry) for entry in notice.entries if entry.upload in met}
         asked = [met[entry.upload] for entry, owned in judged.items() if owned in NEEDS_OWNER]
-        let_go = self.let_go(asked, table)
+        let_go = self.let_go(asked, table, reloads=notice.reloads)
         ended: dict[Entry, Ownership | Entry] = {}
         taken: dict[Upload, Claim] = {}
         back: list[CountedAs] = []
@@ -146,12 +146,12 @@ class Claiming(LedgerRecords):
             if isinstance(done, Refused):
                 raise Retryable(f"the claim on {upload} changed while it was read; it will be tried again")
 
-    def let_go(self, claims: Iterable[Claim], table: str = "") -> Mapping[Claim, LetGo]:
+    def let_go(self, claims: Iterable[Claim], table: str = "", *, reloads: bool = False) -> Mapping[Claim, LetGo]:
         """The claims whose owners will never publish the upload, and those whose owners have, if it may go to `table`,
         too (`may_land_too`). Final."""
         judged: dict[Claim, LetGo] = {}
         for claim, (owner, batch) in self.owners(claims).items():
-            if may_land_too(claim, batch, table) or has_let_go(claim, owner, batch):
+            if may_land_too(claim, batch, table, reloads=reloads) or has_let_go(claim, owner, batch):
                 judged[claim] = LetGo(counted(claim, owner, batch), in_table(claim, batch))
         return judged
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from pyspark.sql import Column, SparkSession
 
+from tidegate.core.replacing import RowsPlace
+
 ONE_TASK = 8
 """So many files are read by one task."""
 OF_A_LIST = 200
@@ -78,25 +80,25 @@ def may_have_gained(jvm: Any, table: Any, uris: Collection[str], since: int, now
         files.close()
 
 
-def delete_versions(
-    spark: SparkSession, branch: str, gone: Collection[tuple[str, str]], properties: Mapping[str, str]
-) -> None:
-    """Delete the rows of these versions (uri, version) on a branch, a quoted name. Nothing is committed if there are
-    none. A few are named in the statement: a join takes Spark twice as long."""
-    # files are left out by a list of uris, and not by one of pairs
-    uris = sorted({uri for uri, _ in gone})
+def delete_rows(spark: SparkSession, branch: str, gone: Collection[RowsPlace], properties: Mapping[str, str]) -> None:
+    """Delete these rows on a branch, a quoted name. Nothing is committed if there are none. A few are named in the
+    statement: a join takes Spark twice as long."""
+    # files are left out by a list of uris, and not by one of places
+    uris = sorted({uri for uri, _, _ in gone})
     place = f"here._source_uri BETWEEN {_text(uris[0])} AND {_text(uris[-1])}"
     view = "tidegate_gone"
     if len(gone) <= MOST_NAMED:
         lists = (f"here._source_uri IN ({', '.join(map(_text, some))})" for some in _lists_of(uris))
         place = f"({' OR '.join(lists)})"
-        versions = ", ".join(f"({_text(uri)}, {_text(version)})" for uri, version in sorted(gone))
-        wanted = f"(here._source_uri, coalesce(here._source_version, '')) IN ({versions})"
+        places = ", ".join(f"({', '.join(map(_text, each))})" for each in sorted(gone))
+        wanted = f"(here._source_uri, coalesce(here._source_version, ''), coalesce(here._batch_id, '')) IN ({places})"
     else:
-        spark.createDataFrame(sorted(gone), "uri string, version string").createOrReplaceTempView(view)
+        columns = "uri string, version string, batch string"
+        spark.createDataFrame(sorted(gone), columns).createOrReplaceTempView(view)
         wanted = (
             f"EXISTS (SELECT 1 FROM {view} AS gone"
-            " WHERE gone.uri = here._source_uri AND gone.version = coalesce(here._source_version, ''))"
+            " WHERE gone.uri = here._source_uri AND gone.version = coalesce(here._source_version, '')"
+            " AND gone.batch = coalesce(here._batch_id, ''))"
         )
     settings = {f"{SNAPSHOT_PROPERTY}{name}": value for name, value in properties.items()}
     try:

@@ -21,7 +21,7 @@ from tidegate.core.manifests import OwnedUpload, bin_pack, pack_tasks, unpack_ta
 from tidegate.core.outcomes import Read
 from tidegate.core.publication import Floor, History, Published, Unprovable
 from tidegate.core.receipts import RejectedRows
-from tidegate.core.replacing import HeldRows
+from tidegate.core.replacing import HeldRows, RowsPlace
 from tidegate.core.routes import Dataset, reading_of
 from tidegate.flows.sink import Hopeless, RejectedUndecided, SeenVersion, Staged
 from tidegate.formats.decode import decoder
@@ -152,11 +152,6 @@ class IcebergSink:
                 there = facts_of(self.iceberg.schema)
             if reason := misfit(self.dataset.table, there, wanted, self.iceberg.now_called):
                 raise Hopeless(reason)
-            if self.replaces and (needs := self.iceberg.let_rows_go()):
-                raise Hopeless(
-                    f"table {self.table} cannot replace rows: its format is older than 2, or it rewrites whole files"
-                    f" for a row that is deleted. ALTER TABLE {self.table} SET TBLPROPERTIES ({needs})"
-                )
 
     def position(self) -> Floor:
         return self.target.position()
@@ -250,7 +245,15 @@ class IcebergSink:
             reads = endings_of(items, splits, Endings.plain(told.of_splits.value), whole)
         return Staged(staged, added, {**Endings.plain(told.endings.value), **reads}, slowly=told.slowly)
 
-    def stage_removal(self, staged: int, gone: Collection[tuple[str, str]]) -> tuple[int, int | None]:
+    def let_rows_go(self) -> None:
+        with asking():
+            if needs := self.iceberg.let_rows_go():
+                raise Hopeless(
+                    f"table {self.table} cannot replace rows: its format is older than 2, or it rewrites whole files"
+                    f" for a row that is deleted. ALTER TABLE {self.table} SET TBLPROPERTIES ({needs})"
+                )
+
+    def stage_removal(self, staged: int, gone: Collection[RowsPlace]) -> tuple[int, int | None]:
         with asking():
             return self.iceberg.stage_removal(staged, gone, self.marks)
 

@@ -26,7 +26,7 @@ from pyspark.sql.functions import broadcast
 from pyspark.sql.types import StructType
 
 from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, down_to
-from tidegate.core.replacing import HeldRows
+from tidegate.core.replacing import HeldRows, RowsPlace
 from tidegate.flows.sink import SeenVersion, StagedIsGone
 from tidegate.sinks.iceberg import removal
 from tidegate.sinks.iceberg.ancestry import ancestry, stored
@@ -288,14 +288,14 @@ class IcebergTable:
         return staged.id, int(staged.summary.get("added-records", "0"))
 
     def stage_removal(
-        self, staged: int, gone: Collection[tuple[str, str]], properties: Mapping[str, str]
+        self, staged: int, gone: Collection[RowsPlace], properties: Mapping[str, str]
     ) -> tuple[int, int | None]:
-        """Remove the rows of these versions (uri, version) on the branch whose head is `staged`. Returns its head, and
-        how many rows that were, if Iceberg says so."""
+        """Remove these rows on the branch whose head is `staged`. Returns its head, and how many rows that were, if
+        Iceberg says so."""
         refs = self._load().refs()
         branch = next(name for name in refs if refs.get(name).snapshotId() == staged and name.startswith(BRANCHES))
         marks = {**properties, ON_TOP_OF: str(staged)}
-        removal.delete_versions(self._spark, quoted(f"{self.name}.branch_{branch}"), gone, marks)
+        removal.delete_rows(self._spark, quoted(f"{self.name}.branch_{branch}"), gone, marks)
         table = self._load()
         head = int(table.refs().get(branch).snapshotId())
         left, before = (self._stored(table.snapshot(each)).rows for each in (head, staged))

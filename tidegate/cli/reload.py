@@ -1,0 +1,70 @@
+"""`tidegate resend --reload`: what has landed is loaded again, and its rows are replaced."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import typer
+
+from tidegate import wiring
+from tidegate.cli import render, terminal
+from tidegate.cli.audit_table import AskedPrefix, compare_with_table, place_of
+from tidegate.cli.options import confirm
+from tidegate.cli.selecting import LETTERS, QUARANTINE, refuse_misspelt
+from tidegate.core.batches import State
+from tidegate.core.quantities import counted
+from tidegate.flows.resend import Resent, reload_batch
+from tidegate.flows.send import Unsent
+from tidegate.wiring import Deployment
+
+
+def load_again(
+    what: Sequence[str],
+    route: str | None,
+    since: int | None,
+    until: int | None,
+    deployed: Deployment,
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> bool:
+    """Whether something of `what` is left for a person. `since` and `until` are epoch seconds. Raises BadParameter."""
+    for each in what:
+        refuse_misspelt(each, [LETTERS, QUARANTINE])
+    if {LETTERS, QUARANTINE} & {*what}:
+        raise typer.BadParameter("--reload goes with batches and s3://BUCKET/PREFIX: what it loads again has landed")
+    places = {each: place_of(each) for each in what if each.startswith("s3:")}
+    batches = [each for each in dict.fromkeys(what) if each not in places]
+    if batches and (route or since or until):
+        raise typer.BadParameter("--route, --since and --until go with s3://BUCKET/PREFIX, and not with a batch")
+    left = False
+    for bucket, prefix in places.values():
+        now = wiring.clock()
+        asked = AskedPrefix(
+            bucket, prefix, route, since or 0, now if until is None else until, False, not dry_run, yes, reloads=True
+        )
+        left |= compare_with_table(asked, deployed, as_json=False)
+    if batches and not (dry_run or yes):
+        confirm(f"Replace the rows of {counted(len(batches), 'batch', 'batches')} by what the files give today?")
+    for each in batches:
+        left |= _batch(each, deployed, dry_run=dry_run)
+    return left
+
+
+def _batch(batch_id: str, deployed: Deployment, *, dry_run: bool) -> bool:
+    ports = deployed.ports(f"resend-{wiring.new_id()}")
+    if dry_run:
+        ports = replace(ports, topic=Unsent(), measure=lambda *_: None)
+    batch = ports.ledger.batch(batch_id)
+    if batch is not None and batch.state is not State.COMMITTED:
+        render.error(f"batch {batch_id} is {batch.state}, and has no rows to replace: see `tidegate resend --help`")
+        return True
+    done = reload_batch(batch_id, ports, run=ports.new_id(), configured=deployed.routes)
+    if done.ended in (Resent.NO_SUCH_BATCH, Resent.MISSING):
+        render.error(
+            f"what batch {batch_id} had is not in the work bucket: is that its id? Reload s3://BUCKET/PREFIX instead"
+        )
+        return True
+    waits = f"; {counted(done.elsewhere, 'upload has', 'uploads have')} not ended elsewhere" if done.elsewhere else ""
+    ends = "would be loaded again" if dry_run else "on the way: `tidegate status` shows how they end"
+    terminal.tell(f"{counted(done.sent, 'upload')} of batch {batch_id} {ends}{waits}")
+    return not done.sent
