@@ -5,11 +5,8 @@ import json
 import pyarrow as pa
 import pytest
 
-from tests.unit.test_stream_decode import stream_of
 from tidegate.core.advice import about_the_table
 from tidegate.core.routes import Dataset
-from tidegate.formats.decode import salvaging
-from tidegate.formats.reasons import AnotherFormat
 from tidegate.reading.arrow_schema import arrow_schema
 from tidegate.reading.decoding import Decoding, Refused
 
@@ -58,23 +55,6 @@ def test_whoever_follows_it_has_the_others(format: str):
 
 def test_what_is_wrong_with_the_file_as_a_whole_is_no_bad_row():
     assert "bad_rows" not in refused("csv", b"other\n" + b"1\n" * 500)
-
-
-ARRAY = ("[\n" + ",\n".join(json.dumps({"id": number}) for number in range(500)) + "\n]\n").encode()
-
-
-@pytest.mark.parametrize("body", [ARRAY, ARRAY.replace(b"\n", b"")], ids=["lines", "one"])
-@pytest.mark.parametrize("options", [(), SET_ASIDE], ids=["refuse", "set aside"])
-def test_the_lines_of_a_json_array_are_no_rows(body: bytes, options: tuple[tuple[str, str], ...]):
-    """It has as many lines that do not fit as it has objects: neither their share nor one of them is what is wrong."""
-    reason = refused("json", body, *options)
-    assert "jq -c '.[]' FILE" in reason
-    assert "bad_rows" not in reason
-    decode = salvaging("json", SCHEMA, SET_ASIDE)
-    assert decode is not None
-    with pytest.raises(AnotherFormat) as told:
-        list(decode(stream_of(body), 1 << 40))
-    assert "bad_rows" not in str(told.value)
 
 
 def test_an_array_on_a_line_of_its_own_is_a_bad_row():

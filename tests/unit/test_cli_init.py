@@ -183,11 +183,19 @@ def test_a_file_that_is_there_is_never_overwritten(here: Path):
     assert load(here / "other.toml").routes
 
 
+@pytest.mark.parametrize("body", ['[{"id": 1},\n {"id": 2}]', '{\n "id": 1\n}\n{"id": 2}'])
+def test_json_that_is_no_lines_is_guessed_too(here: Path, body: str):
+    (here / "a.json").write_text(body)
+    assert run("init", "a.json")[0] == Exit.OK
+    assert "id bigint" in (here / "tidegate.toml").read_text()
+
+
 @pytest.mark.parametrize(
     ("name", "body", "why"),
     [
-        ("a.json", b'[{"id": 1}]', "line 1 is a JSON array; Tidegate wants one object a line (jq -c '.[]' FILE)"),
-        ("a.json", b'{\n"id": 1\n}', "line 1 ends in the middle of an object"),
+        ("a.json", b'[{"id": 1}', "the file ends in the middle of its array: is it cut off?"),
+        ("a.json", b'[{"id": 1}, 7]', "item 2 is a whole number; each has to be one object"),
+        ("a.json", b'{\n"id": 1\n', "object 1 ends in the middle of an object"),
         ("a.json", gzip.compress(b"{}", mtime=0), "it is gzip, and its name does not say so by its end"),
         ("a.csv", b"", "it is empty"),
         ("a.xlsx", b"PK\x03\x04[Content_Types].xml", "it is an Excel workbook, and no format of a route"),

@@ -164,9 +164,9 @@ def test_a_value_of_avro():
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b'[{"id": 1}]\n', f"line 1 is a JSON array; {ONE_A_LINE} (jq -c '.[]' FILE)"),
-        (b'[\n  {"id": 1}\n]\n', f"line 1 begins a JSON array; {ONE_A_LINE} (jq -c '.[]' FILE)"),
-        (b'{\n  "id": 1\n}\n', f"line 1 ends in the middle of an object; {ONE_A_LINE}, and all of it there (jq -c . FILE)"),
+        (b'[{"id": 1}]\n[1]\n', f"line 1 is a JSON array; {ONE_A_LINE} (jq -c '.[]' FILE)"),
+        (b'{"id": 1}\n[\n', f"line 2 begins a JSON array; {ONE_A_LINE} (jq -c '.[]' FILE)"),
+        (b'{ "id": 1,\n}\n', f"line 1 ends in the middle of an object; {ONE_A_LINE}, and all of it there (jq -c . FILE)"),
         (b'{"id": 1}\n{"id"', "line 2 ends in the middle of an object, and the file with it: it was cut off. Upload all of it"),
         (b'{"id": 1}\n{"name": "a', "line 2 ends in the middle of an object, and the file with it: it was cut off. Upload all of it"),
         (b'{"id": 1} {"id": 2}\n', f"line 1 has several objects; {ONE_A_LINE} (jq -c . FILE)"),

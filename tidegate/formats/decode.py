@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from tidegate.formats.columns import check_type
 from tidegate.formats.pieces import Piece
-from tidegate.formats.reasons import AnotherFormat, Oversized, TooManyBad, Undecodable
-from tidegate.formats.recognize import HEAD_BYTES, instead, is_json_array
+from tidegate.formats.reasons import AnotherFormat, Oversized, Undecodable
+from tidegate.formats.recognize import HEAD_BYTES, instead
 from tidegate.formats.registry import ENCODING, FORMATS, KEEP, REFUSE, REPORT, UNKNOWN, UTF_8, Format, share_of_bad_rows
 from tidegate.formats.salvage import Fits, all_fit, allowed, limited
 from tidegate.formats.splits import Splitter
@@ -65,7 +65,7 @@ def decoder(format: str, schema: pa.Schema, options: OptionValues = (), *, max_b
         except Oversized:
             raise
         except Undecodable as error:
-            if other := making.another_format(body[:HEAD_BYTES], error):
+            if other := making.another_format(body[:HEAD_BYTES]):
                 raise other from error
             if narrow is not None and REPORT_INSTEAD not in str(error) and _lands(narrow, body):
                 why = f"{error}. That is beyond the schema: {REPORT_INSTEAD}"
@@ -151,16 +151,13 @@ class _Making:
         except Oversized:
             raise
         except Undecodable as error:
-            if other := self.another_format(head_of(stream), error):
+            if other := self.another_format(head_of(stream)):
                 raise other from error
             raise
 
-    def another_format(self, head: bytes, error: Undecodable) -> AnotherFormat | None:
+    def another_format(self, head: bytes) -> AnotherFormat | None:
         """What is wrong with a refused file that is of another format as a whole, so that no row of it is a bad
         one."""
         if other := instead(self.format.name, self.settled.get(ENCODING.name, UTF_8), head):
             return AnotherFormat(other)
-        if self.format.name == "json" and is_json_array(head):
-            said = error.first if isinstance(error, TooManyBad) else str(error)
-            return AnotherFormat(said, row=error.row, where=error.where)
         return None

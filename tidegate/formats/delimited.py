@@ -129,6 +129,8 @@ def _in_utf8(stream: Stream, encoding: str) -> Iterator[bytes]:
 class CsvFile:
     """See `formats.text_files`. The header is checked once, and put before each piece."""
 
+    unit = "line"
+
     def __init__(self, schema: pa.Schema, dialect: Dialect, unknown: str, head: bytes | None = None) -> None:
         self.schema = schema
         self._unknown = unknown

@@ -29,6 +29,7 @@ from tidegate.formats.guess_text import (
     doubted,
     without_repeated,
 )
+from tidegate.formats.json_layout import with_layout
 from tidegate.formats.json_refusals import refusal
 from tidegate.formats.orc import meant_field
 from tidegate.formats.parquet import instants_of
@@ -164,17 +165,25 @@ def format_of(name: str, text: bytes) -> SampleFormat:
 
 
 def _objects(text: bytes) -> Iterator[dict[str, Any]]:
-    """The objects of JSON lines, without a last line that may be cut off."""
-    lines = text[: text.rfind(b"\n") + 1] if len(text) >= SAMPLED_BYTES else text
+    """The objects of a JSON file, without a last one that may be cut off."""
+    layout, parts = with_layout([text])
+    lines, is_cut = b"", len(text) >= SAMPLED_BYTES
+    try:
+        for part in parts:
+            lines += part
+    except Undecodable as error:
+        if not is_cut:
+            raise Unguessable(str(error)) from error
+    lines = lines[: lines.rfind(b"\n") + 1] if is_cut else lines
     for number, line in enumerate(io.BytesIO(lines), start=1):
         if line.isspace():
             continue
         try:
             found = json.loads(line, parse_int=Digits, parse_float=Digits)
         except (ValueError, RecursionError) as error:
-            raise Unguessable(refusal(number, line, pa.schema([]), error)) from error
+            raise Unguessable(refusal(number, line, pa.schema([]), error, layout.value)) from error
         if not isinstance(found, dict):
-            raise Unguessable(refusal(number, line, pa.schema([]), ValueError("no object")))
+            raise Unguessable(refusal(number, line, pa.schema([]), ValueError("no object"), layout.value))
         yield found
 
 

@@ -1,4 +1,5 @@
-"""JSON lines: one object a line.
+"""JSON lines: one object a line. An array of objects, or objects over several lines, are made into lines first
+(`formats.json_layout`).
 
 msgspec checks each line against the schema's types, strictly, and reports what fails where. (Arrow's own JSON reader
 crashes the process if the first line is `null`, and makes a row of nulls of a later one: pyarrow 26.0.1.)
@@ -22,12 +23,14 @@ import pyarrow as pa
 from tidegate.formats import places
 from tidegate.formats.byte_counts import FEED, SMALL, count, may_have_blank_lines
 from tidegate.formats.columns import conform
+from tidegate.formats.json_layout import Layout, as_lines, layout_of, with_layout
 from tidegate.formats.json_refusals import refusal
 from tidegate.formats.json_unknown import OBJECT, OF_LINES, LineTypes, SeenNames
 from tidegate.formats.json_values import maker, struct_type
 from tidegate.formats.nesting import DEEPEST, first_deep_line
 from tidegate.formats.pieces import Piece
 from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line, fit_cells
+from tidegate.formats.recognize import HEAD_BYTES
 from tidegate.formats.records import RECORDS_OF_JSON, Before, Lines
 from tidegate.formats.registry import IGNORE, KEEP, REFUSE, REPORT
 from tidegate.formats.said import say
@@ -52,8 +55,9 @@ def make_decoder(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Ca
 
     def whole(body: bytes) -> pa.Table:
         check_text(len(body))
-        check_cells(count(body, FEED) + 1, len(decode.known), max_bytes)
-        return decode(_Text(body, decode.known), FieldNames(decode.known, whole=True))
+        layout, text = as_lines(body)
+        check_cells(count(text, FEED) + 1, len(decode.known), max_bytes)
+        return decode(_Text(text, decode.known, unit=layout.value), FieldNames(decode.known, whole=True))
 
     return whole
 
@@ -70,11 +74,12 @@ def make_splitter(schema: pa.Schema, unknown: str = REPORT) -> Splitter:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text of lines. `before` lines of its file come before it."""
+    """A text of lines. `before` lines of its file come before it. `unit`: what they are in the file."""
 
     body: bytes
     schema: pa.Schema
     before: int = 0
+    unit: str = Layout.LINES.value
 
     def line(self, row: int) -> tuple[int, bytes]:
         """The number of the row's line, from 1, and its text: blank lines are no rows."""
@@ -84,20 +89,20 @@ class _Text:
 
     def place(self, row: int) -> str:
         """Where the row is in the file, for its owner: its line, blank ones too."""
-        return f"line {self.line(row)[0]}"
+        return f"{self.unit} {self.line(row)[0]}"
 
     def where(self, row: int | None) -> str:
         """The line of a row, with what is in it."""
         if row is None:
             return ""
         number, text = self.line(row)
-        return places.line(number, text.rstrip(b"\r\n"))
+        return places.line(number, text.rstrip(b"\r\n"), self.unit)
 
     def refused(self, row: int, why: str) -> Undecodable:
         return Undecodable(why, row=row, where=self.where(row))
 
     def refused_for(self, row: int, error: Exception) -> Undecodable:
-        return self.refused(row, refusal(*self.line(row), self.schema, error))
+        return self.refused(row, refusal(*self.line(row), self.schema, error, self.unit))
 
 
 class FieldNames:
@@ -145,17 +150,20 @@ class JsonFile:
     def __init__(self, schema: pa.Schema, decode: "_LineDecoder") -> None:
         self.schema = schema
         self.columns = len(schema)
+        self.unit = Layout.LINES.value
         self._decode = decode
         self._names = FieldNames(decode.known, whole=False)
 
     def text(self, parts: Iterator[bytes], lines: Lines) -> Iterator[bytes]:
-        return parts
+        layout, text = with_layout(parts)
+        self.unit = layout.value
+        return text
 
     def begin(self, text: bytes, before: Before) -> tuple[pa.Table, int]:
         raise AssertionError("a file of lines has no head")
 
     def decode(self, piece: bytes, before: Before) -> pa.Table:
-        return self._decode(_Text(piece, self._decode.known, before.lines), self._names)
+        return self._decode(_Text(piece, self._decode.known, before.lines, self.unit), self._names)
 
     def taken(self, table: pa.Table) -> None:
         if any(table[name].null_count < table.num_rows for name in self._decode.known.names):
@@ -256,9 +264,13 @@ def make_piece(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Call
     columns = len(known(schema, unknown))
 
     def piece(body: bytes) -> Piece | None:
-        if not fit_cells(count(body, FEED) + 1, columns, max_bytes):
+        try:
+            _, text = as_lines(body)
+        except Undecodable:
             return None
-        text = body if body.endswith(b"\n") or not body else body + b"\n"
+        if not fit_cells(count(text, FEED) + 1, columns, max_bytes):
+            return None
+        text = text if text.endswith(b"\n") or not text else text + b"\n"
         return Piece(b"", text, count_rows(text))
 
     return piece
@@ -277,12 +289,15 @@ def count_rows(text: bytes) -> int:
 
 
 def survey(source: ByteSource, start: int, end: int) -> LineSurvey:
-    """See `formats.splits`. A line ends at a line feed, whatever is in it."""
+    """See `formats.splits`. A line ends at a line feed, whatever is in it. Raises Undecodable for a file that is no
+    lines: it is read as a whole."""
     first: int | None = None
     last: int | None = None
     rows = 0
     head, line = False, False
     for begin, text in ranges(source, start, end):
+        if not begin and layout_of(text[:HEAD_BYTES]) is not Layout.LINES:
+            raise Undecodable("its objects are no lines")
         if first is None:
             ended = text.find(b"\n") + 1
             head = head or not text[: ended or None].isspace()

@@ -22,6 +22,7 @@ types = pa.types
 LONGEST_LINE = 4_000_000
 """A longer line is not read again: as Python's objects it would need many times its bytes."""
 ONE_A_LINE = "Tidegate wants one object a line"
+UNPACK = " (jq -c '.[]' FILE)"
 BYTE_ORDER_MARK = "\ufeff"
 HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 HALF_IN_BYTES = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
@@ -39,10 +40,10 @@ class _NoJson(ValueError):
     """A word that Python takes for a number, and JSON does not."""
 
 
-def refusal(number: int, line: bytes, schema: pa.Schema, error: Exception) -> str:
+def refusal(number: int, line: bytes, schema: pa.Schema, error: Exception, unit: str = "line") -> str:
     """Why line `number` is refused. `line` has its end, if it has one. `error` is the decoder's, and is quoted if
-    nothing better can be said."""
-    at = f"line {number}"
+    nothing better can be said. `unit`: what is counted (`json_layout.Layout`)."""
+    at = f"{unit} {number}"
     try:
         text = line.decode()
     except UnicodeDecodeError as undecodable:
@@ -70,9 +71,9 @@ def _of_text(at: str, text: str, schema: pa.Schema, error: Exception) -> str:
     except json.JSONDecodeError as broken:
         return _of_broken(at, text, begins, schema, broken)
     if isinstance(found, list):
-        return f"{at} is a JSON array; {ONE_A_LINE} (jq -c '.[]' FILE)"
+        return f"{at} is a JSON array; {_wanted(at, UNPACK)}"
     if not isinstance(found, dict):
-        return f"{at} is {_what(found)}; {ONE_A_LINE}"
+        return f"{at} is {_what(found)}; {_wanted(at)}"
     for path, value, why in _complaints(found, list(schema), ""):
         return f"{at}: {path}{f' = {value}' if value else ''} {why}"
     if repeated := _repeated_keys(text):
@@ -82,18 +83,22 @@ def _of_text(at: str, text: str, schema: pa.Schema, error: Exception) -> str:
     return f"{at}: {first_line(error)}"
 
 
+def _wanted(at: str, how: str = "") -> str:
+    return f"{ONE_A_LINE}{how}" if at.startswith("line") else "each has to be one object"
+
+
 def _of_broken(at: str, text: str, begins: str, schema: pa.Schema, broken: json.JSONDecodeError) -> str:
     end = len(text.rstrip())
     if begins == "[":
-        return f"{at} begins a JSON array; {ONE_A_LINE} (jq -c '.[]' FILE)"
+        return f"{at} begins a JSON array; {_wanted(at, UNPACK)}"
     if begins != "{":
         names = next((each for each in DELIMITERS if _names_columns(text, each, schema)), None)
         hint = "" if names is None else '. It names columns, as the header of a CSV file: set format = "csv"'
-        return f"{at} is no JSON, it begins with {shown(text.strip()[:20])}; {ONE_A_LINE}{hint}"
+        return f"{at} is no JSON, it begins with {shown(text.strip()[:20])}; {_wanted(at)}{hint}"
     if broken.msg == "Extra data":
         rest = text[broken.pos :].lstrip()
         if rest.startswith("{"):
-            return f"{at} has several objects; {ONE_A_LINE} (jq -c . FILE)"
+            return f"{at} has several objects; {_wanted(at, ' (jq -c . FILE)')}"
         return f"{at}, column {broken.pos + 1}: something is behind the object: take it away"
     if (
         broken.pos >= end

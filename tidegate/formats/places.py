@@ -27,9 +27,9 @@ def quoted(text: bytes) -> str:
     return shown
 
 
-def line(number: int, text: bytes) -> str:
-    """`number` counts from 1, as an editor does. `text` is without its end."""
-    return f"line {number}: {quoted(text)}"
+def line(number: int, text: bytes, unit: str = "line") -> str:
+    """`number` counts from 1, as an editor does. `text` is without its end. `unit`: what is counted."""
+    return f"{unit} {number}: {quoted(text)}"
 
 
 def line_number(body: bytes, place: int) -> int:

@@ -244,7 +244,7 @@ FORMATS: Mapping[str, Format] = {
     for each in (
         Format(
             "json",
-            "one object a line",
+            "lines, or an array, of objects",
             "tidegate.formats.json_lines",
             salvages=True,
         ),

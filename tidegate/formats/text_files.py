@@ -35,6 +35,8 @@ class TextFile(Protocol):
     records: Records
     columns: int
     """How many values a record may have."""
+    unit: str
+    """What people count in it: lines."""
     blank: bytes
     """A record of these bytes only is no row."""
     head: bytes | None
@@ -114,7 +116,7 @@ def _salvaged(piece: bytes, file: TextFile, before: Before, most: int, bad: int,
 
     rows = RowsOfText.of(piece, file.records.ends(piece), file.records.line_ends(piece), file.blank)
     none = file.schema.empty_table()
-    return salvaged(rows, decode, lambda record: f"line {before.lines + record.line + 1}", none, most, bad)
+    return salvaged(rows, decode, lambda record: f"{file.unit} {before.lines + record.line + 1}", none, most, bad)
 
 
 @dataclass(frozen=True, slots=True)
