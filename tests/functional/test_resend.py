@@ -104,14 +104,39 @@ def reload(world: World, batch: str, run: str = "1") -> Resend:
 
 def test_what_a_batch_has_landed_is_loaded_again_and_counts_once(world: World):
     batch = committed_with(world, KEYS[2])
-    assert reload(world, batch) == Resend(Resent.SENT, 3, 0)
+    assert reload(world, batch) == Resend(Resent.SENT, 2, 0), "what is in quarantine has not landed"
     deliver(world)
-    assert sums(world) == Conservation(3, Tally(rows=2), 3), "nothing is notified twice"
+    assert sums(world) == Conservation(3, Tally(quarantined=1, rows=2), 2), "nothing is notified twice"
     assert all(each.reloads and each.again for each in gathered(world))
-    assert reload(world, batch, "2") == Resend(Resent.NOTHING_LEFT, 0, 3), "it is under way"
+    assert reload(world, batch, "2") == Resend(Resent.NOTHING_LEFT, 0, 2), "it is under way"
     land(world)
-    assert sums(world) == Conservation(3, Tally(committed=3, rows=5), 0), "nobody says here what was replaced"
-    assert reload(world, batch, "3") == Resend(Resent.SENT, 3, 0), "once more, whoever has landed it since"
+    landed = Conservation(3, Tally(committed=2, quarantined=1, rows=4), 0)
+    assert sums(world) == landed, "nobody says here what was replaced"
+    assert reload(world, batch, "3") == Resend(Resent.SENT, 2, 0), "once more, whoever has landed it since"
+
+
+def test_what_was_given_up_is_not_reloaded(world: World):
+    batch = committed_with(world)
+    owner = world.claim(KEYS[0])
+    world.edit(claim_key(BUCKET, KEYS[0], owner.version), outcome="dropped")
+    assert reload(world, batch) == Resend(Resent.SENT, 2, 1)
+    never = abandoned(world, "flights/other/")
+    assert reload(world, never).ended is Resent.NO_SUCH_BATCH
+
+
+def test_a_reload_that_was_given_up_is_resent_as_a_reload(world: World):
+    batch = committed_with(world)
+    reload(world, batch)
+    deliver(world)
+    second = world.open.id
+    world.clock.advance(1_000)
+    world.settle()
+    abort(second, world.ports)
+    world.settle()
+    play_fencing(world.work, second)
+    world.settle()
+    assert resend_batch(second, world.ports, run="2", fencer=NOBODY) == Resend(Resent.SENT, 3, 0)
+    assert all(each.reloads for each in world.topic.published)
 
 
 def test_an_ordinary_notice_takes_nothing_that_has_landed(world: World):

@@ -174,6 +174,13 @@ def test_a_reload_counts_asks_and_sends_what_has_landed(world: World):
     assert all(each.reloads for each in world.topic.published)
 
 
+def test_a_reload_of_nothing_says_so_and_runs_no_job(world: World):
+    done = reload("s3://landing/flights/*.json", "--dry-run")
+    assert done.exit_code == Exit.FINDING
+    assert "s3://landing/flights/*.json has no upload of that time that a route takes" in done.stderr
+    assert world.lineage.asked == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -182,6 +189,7 @@ def test_a_reload_counts_asks_and_sends_what_has_landed(world: World):
         ((FLIGHTS, "--key", "x"), "--reload goes with --route, --since and --until"),
         (("01B", "--since", "1d"), "and not with a batch"),
         (("s3://landing/trains/",), "no route takes s3://landing/trains/"),
+        (("landing/flights/",), "landing/flights/ is no batch: a prefix is s3://BUCKET/PREFIX"),
     ],
 )
 def test_what_cannot_be_reloaded_is_refused(world: World, arguments: tuple[str, ...], why: str):

@@ -45,7 +45,7 @@ class TestJson:
         ]
         assert rows(decode, b'{"\\u00dcn\\u00ef": 5}')[0]["Ünï"] == 5
 
-    @pytest.mark.parametrize("body", [b"null\n", b'{"id": 1}\nnull\n', b"[1]", b"7", b'"x"'])
+    @pytest.mark.parametrize("body", [b"null\n", b'{"id": 1}\nnull\n', b"[1]\n[]", b"7", b'"x"'])
     def test_a_line_that_is_no_object_is_refused(self, body: bytes):
         with pytest.raises(Undecodable, match="Tidegate wants one object a line"):
             rows(json(("id", pa.int64())), body)

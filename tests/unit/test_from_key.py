@@ -2,6 +2,8 @@
 
 import datetime
 import io
+import re
+import time
 from typing import Any
 
 import pyarrow as pa
@@ -56,6 +58,8 @@ def values(pattern: str, key: str) -> Any:
         ("day={day}/{shop}/", "day=__HIVE_DEFAULT_PARTITION__/eu/a", {"day": None, "shop": "eu"}),
         ("{shop}/t={total}/", "in/eu/t=1.50/a", {"shop": "eu", "total": pytest.approx(1.5)}),
         ("a.b/{shop}/", "axb/1/a.b/2/x", {"shop": "2"}),
+        ("shop={shop}/", "shop=a%2Fb%3A%25/x", {"shop": "a/b:%"}),
+        ("in/{shop}/", "in/a%2Fb/x", {"shop": "a%2Fb"}),
     ],
 )
 def test_values_are_where_the_pattern_says(pattern: str, key: str, expected: Any):
@@ -70,9 +74,13 @@ def test_values_are_where_the_pattern_says(pattern: str, key: str, expected: Any
 @pytest.mark.parametrize(
     ("pattern", "key", "why"),
     [
-        ("year={year}/", "in/Year=2026/a", "its key does not fit from_key of the route, which is year={year}/"),
-        ("year={year}/", "in/myyear=2026/a", "its key does not fit"),
-        ("year={year}/", "in/year=/a", "its key does not fit"),
+        (
+            "year={year}/",
+            "in/Year=2026/a",
+            "its key 'in/Year=2026/a' does not fit from_key of the route, which is year={year}/",
+        ),
+        ("year={year}/", "in/myyear=2026/a", "its key 'in/myyear=2026/a' does not fit"),
+        ("year={year}/", "in/year=/a", "its key 'in/year=/a' does not fit"),
         ("year={year}/", "in/year=20x6/a", "its key: year = '20x6' "),
         ("year={year}/", "in/year=99999999999/a", "its key: year = 99999999999 is more than int holds"),
         ("day={day}/", "day=2026-02-30/a", "its key: day = '2026-02-30' "),
@@ -85,6 +93,45 @@ def test_a_key_that_does_not_fit_refuses_its_file(pattern: str, key: str, why: s
     with pytest.raises(Undecodable) as refused:
         values(pattern, key)
     assert str(refused.value).startswith(why)
+
+
+PARTS = st.lists(st.sampled_from(["{a}", "{b}", "*", "_", "x/", "a=", "/", ".j"]), max_size=6)
+
+
+@given(PARTS, st.text(st.sampled_from("ab/=_x.j"), max_size=16))
+def test_it_finds_what_trying_everything_finds(parts: list[str], key: str):
+    pattern = "".join(parts)
+    try:
+        found = re.search(key_pattern(pattern), key)
+    except ValueError:
+        return
+    slowly = re.escape(pattern).replace(r"\{a\}", "(?P<a>[^/]+?)").replace(r"\{b\}", "(?P<b>[^/]+?)")
+    end = "" if pattern.endswith("/") else r"(?=/|\Z)"
+    expected = re.search(r"(?:\A|/)" + slowly.replace(r"\*", "[^/]*?") + end, key)
+    assert (found and found.groupdict()) == (expected and expected.groupdict())
+
+
+@pytest.mark.parametrize("pattern", ["{a}_{b}_{c}_{d}.json", "{a}_{b}_{c}_*_{d}.json"])
+def test_a_long_key_that_does_not_fit_takes_no_time(pattern: str):
+    began = time.perf_counter()
+    assert re.search(key_pattern(pattern), "_a" * 480 + ".csv") is None
+    assert re.search(key_pattern(pattern), "/_a" * 300 + ".csv") is None
+    assert time.perf_counter() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("dt={year}{month}/", "nothing says where {year} ends and {month} begins"),
+        ("{year}*", "nothing says where {year} ends"),
+        ("*{year}/", "nothing says where"),
+        ("/{year}/", "it fits no key"),
+        ("a//{year}", "it fits no key"),
+    ],
+)
+def test_a_pattern_that_would_find_nonsense_is_refused(pattern: str, why: str):
+    with pytest.raises(ValueError, match=re.escape(why)):
+        key_pattern(pattern)
 
 
 @given(st.text(st.sampled_from("ab/={}*.é\n"), max_size=12), st.text(st.sampled_from("ab/={}*.é\n"), max_size=20))
@@ -149,7 +196,7 @@ def test_each_row_has_the_values_of_its_files_key(monkeypatch: pytest.MonkeyPatc
         *(Outcome.COMMITTED, Outcome.COMMITTED, Outcome.QUARANTINED),
         *(Outcome.COMMITTED, Outcome.QUARANTINED, Outcome.COMMITTED),
     ]
-    assert reads[2].error == "its key does not fit from_key of the route, which is year={year}/{shop}/"
+    assert reads[2].error == "its key 'other/c.json' does not fit from_key of the route, which is year={year}/{shop}/"
     assert reads[5].unknown == ("year",)
 
 
@@ -181,7 +228,7 @@ def test_what_try_shows_has_the_columns_too():
         {"year": 2026, "id": 2, "shop": "eu"},
     ]
     assert found.nulls == ("day", "total")
-    assert tried(decoding, "x/eu/a", HeldBytes(buffer.getvalue()), 9).reason.startswith("its key does not fit")
+    assert tried(decoding, "x/eu/a", HeldBytes(buffer.getvalue()), 9).reason.startswith("its key 'x/eu/a' does not fit")
 
 
 def test_the_same_values_are_read_once(monkeypatch: pytest.MonkeyPatch):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tidegate.formats import json_lines
 from tidegate.formats.decode import decoder, divider, salvaging, streaming
-from tidegate.formats.json_layout import Layout, _lines, as_lines, layout_of
+from tidegate.formats.json_layout import JsonLayout, _lines, as_lines, layout_of
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.said import said_of
 from tidegate.formats.streams import Allowance, HeldBytes, Stream
@@ -54,7 +54,7 @@ def test_each_object_of_an_array_is_a_line(objects: list[Any], indent: Any, crlf
     text = around + json.dumps(objects, indent=indent) + around
     body = (text.replace("\n", "\r\n") if crlf else text).encode()
     layout, lines = as_lines(body)
-    assert layout is Layout.ARRAY
+    assert layout is JsonLayout.ARRAY
     assert b"".join(_lines(layout, in_parts(body, cuts))) == lines
     assert [json.loads(each) for each in lines.splitlines() if each.strip()] == objects
     assert all(each.startswith(b"{") and each.endswith(b"}") for each in lines.split(b"\n") if each), "at once"
@@ -64,7 +64,7 @@ def test_each_object_of_an_array_is_a_line(objects: list[Any], indent: Any, crlf
 def test_each_object_of_several_lines_is_one(objects: list[Any], cuts: list[int]):
     body = "\n".join(json.dumps(each, indent=2) for each in objects).encode()
     layout, lines = as_lines(body)
-    assert layout is Layout.OBJECTS
+    assert layout is JsonLayout.OBJECTS
     assert b"".join(_lines(layout, in_parts(body, cuts))) == lines
     assert [json.loads(each) for each in lines.splitlines()] == objects
 
@@ -85,7 +85,7 @@ def test_what_is_no_array_of_objects_is_refused_and_nothing_else():
             else:
                 del changed[at]
         body = bytes(changed)
-        if layout_of(body) is not Layout.ARRAY:
+        if layout_of(body) is not JsonLayout.ARRAY:
             continue
         try:
             expected = msgspec.json.decode(body, type=list[dict[str, Any]])
@@ -104,16 +104,16 @@ def test_what_is_no_array_of_objects_is_refused_and_nothing_else():
 @pytest.mark.parametrize(
     ("head", "layout"),
     [
-        (b'{"id": 1}\n{"id": 2}\n', Layout.LINES),
-        (b"", Layout.LINES),
-        (b'{"id": 1,\n', Layout.LINES),
-        (b'[1, 2]\n{"id": 1}\n', Layout.LINES),
-        (b'\n [{"id": 1}]', Layout.ARRAY),
-        (b"[\n", Layout.ARRAY),
-        (b'{\n "id": 1}', Layout.OBJECTS),
+        (b'{"id": 1}\n{"id": 2}\n', JsonLayout.LINES),
+        (b"", JsonLayout.LINES),
+        (b'{"id": 1,\n', JsonLayout.LINES),
+        (b'[1, 2]\n{"id": 1}\n', JsonLayout.LINES),
+        (b'\n [{"id": 1}]', JsonLayout.ARRAY),
+        (b"[\n", JsonLayout.ARRAY),
+        (b'{\n "id": 1}', JsonLayout.OBJECTS),
     ],
 )
-def test_the_first_line_says_which_it_is(head: bytes, layout: Layout):
+def test_the_first_line_says_which_it_is(head: bytes, layout: JsonLayout):
     assert layout_of(head) is layout
 
 

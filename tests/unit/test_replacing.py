@@ -13,6 +13,7 @@ from tests.support.fakes import MemoryWork
 from tests.unit.test_backfill import landed, surveyed
 from tidegate.core.audit import AuditFinding
 from tidegate.core.backfill import compare
+from tidegate.core.claims import Claim
 from tidegate.core.manifests import OwnedUpload, batch_folder, outcomes_name
 from tidegate.core.outcomes import NO_TALLY, Outcome, Read
 from tidegate.core.publication import Floor, History, Snapshot
@@ -200,14 +201,28 @@ def test_a_reload_leaves_other_versions_where_the_route_appends():
 def test_a_reload_that_cannot_be_read_leaves_the_rows():
     upload = version("v2")
     sink, mine = replacement(upload, rows=[HeldRows(upload.uri, "v2", "01A", 2)], reloads=True, replaces=False)
-    _, staged, leaves = mine.stage([(OwnedUpload("n", upload), Read(Outcome.QUARANTINED))], Staged(107, 0, {}))
+    item = OwnedUpload("n", upload, again=True, reloads=True)
+    bad = Read(Outcome.QUARANTINED, error="line 1: no", where="line 1: x")
+    ((_, ended),), staged, leaves = mine.stage([(item, bad)], Staged(107, 0, {}))
     assert (staged.id, leaves, sink.gone) == (107, (), [])
+    assert (ended.outcome, ended.error, ended.where) == (Outcome.PRESENT, "rows of batch 01A: line 1: no", "line 1: x")
+    claim = Claim("v2", "n", 0, 1, str(ended.outcome), ended.error)
+    assert (claim.rows_of, claim.not_reloaded) == ("01A", "line 1: no")
+    other = OwnedUpload("n", version("v1"), again=True, reloads=True)
+    ((_, ended),), *_ = mine.stage([(other, bad)], Staged(107, 0, {}))
+    assert ended.outcome is Outcome.QUARANTINED, "it has no rows"
 
 
 def test_an_older_version_is_reloaded_in_vain_where_the_route_replaces():
     upload = version("v1")
     _, mine = replacement(upload, rows=[HeldRows(upload.uri, "v2", "01A", 2)], reloads=True)
     assert mine.taken([OwnedUpload("n", upload)]) == []
+    _, mine = replacement(upload, reloads=True)
+    assert mine.taken([OwnedUpload("n", upload)]) == [], "the later one may have been empty"
+    _, mine = replacement(upload, rows=[HeldRows(upload.uri, "v1", "01A", 2)], reloads=True)
+    assert mine.taken([OwnedUpload("n", upload)]), "the later one may be in quarantine"
+    _, mine = replacement(upload, reloads=True, replaces=False)
+    assert mine.taken([OwnedUpload("n", upload)])
 
 
 def test_rows_that_a_later_version_of_the_batch_takes_are_not_counted():

@@ -291,6 +291,7 @@ def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, ne
                     "expect_every",
                     "format",
                     "from_key",
+                    "header",
                 ),
                 *("lanes", "maintain", "max_object_bytes", "name", "null", "on_delete", "on_overwrite"),
                 *("partition_by", "prefix", "retired", "schema", "source", "suffix", "table", "unknown", "versioned"),

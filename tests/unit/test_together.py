@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.unit.test_decode_damaged import FLAT
@@ -17,6 +17,7 @@ from tidegate.core.routes import Dataset
 from tidegate.core.uploads import Upload
 from tidegate.formats import json_lines
 from tidegate.formats.decode import decoder
+from tidegate.formats.json_layout import JsonLayout, layout_of
 from tidegate.formats.reasons import Undecodable
 from tidegate.reading import reader as reading
 from tidegate.reading import together as module
@@ -228,7 +229,11 @@ def test_a_json_file_is_its_lines_each_decoded_alone(body: bytes, block: int):
     """The reference: msgspec on one line, and nothing in one call."""
     decode = decoder("json", SCHEMA)
     expected: list[Any] | None = []
+    assume(layout_of(body) is JsonLayout.LINES)
     for line in body.split(b"\n"):
+        if line.lstrip().startswith(b"["):
+            expected = None
+            break
         try:
             expected += decode(line).to_pylist()
         except Undecodable as error:

@@ -100,6 +100,10 @@ def compare_with_table(asked: AskedPrefix, deployed: Deployment, *, as_json: boo
     try:
         for each in scopes:
             done.surveys[each.route.name] = survey(each, look, kept[each.route.name], ports)
+        if asked.reloads and not any(each.objects for each in done.surveys.values()):
+            found = f"s3://{asked.bucket}/{asked.prefix} has no upload of that time that a route takes"
+            render.error(f"{found}, so nothing is sent. A prefix is taken as it is: `*` is a character")
+            return True
         _announce(scopes, done.surveys, rate, reloads=asked.reloads)
         if asked.send and not asked.yes:
             confirm("Go on?")

@@ -30,6 +30,8 @@ def load_again(
     """Whether something of `what` is left for a person. `since` and `until` are epoch seconds. Raises BadParameter."""
     for each in what:
         refuse_misspelt(each, [LETTERS, QUARANTINE])
+        if "/" in each and not each.startswith("s3:"):
+            raise typer.BadParameter(f"{each} is no batch: a prefix is s3://BUCKET/PREFIX")
     if {LETTERS, QUARANTINE} & {*what}:
         raise typer.BadParameter("--reload goes with batches and s3://BUCKET/PREFIX: what it loads again has landed")
     places = {each: place_of(each) for each in what if each.startswith("s3:")}

@@ -40,7 +40,16 @@ class Claim:
     @property
     def rows_of(self) -> str:
         """The batch whose rows the upload had in its table, if it ended as present; else empty."""
-        return self.error.removeprefix(ROWS_OF) if self.outcome == Outcome.PRESENT else ""
+        return self._present[0] if self.outcome == Outcome.PRESENT else ""
+
+    @property
+    def not_reloaded(self) -> str:
+        """Why it keeps these rows although it was to be reloaded; empty if it was not."""
+        return self._present[2] if self.outcome == Outcome.PRESENT else ""
+
+    @property
+    def _present(self) -> tuple[str, str, str]:
+        return self.error.removeprefix(ROWS_OF).partition(": ")
 
 
 class Ownership(Enum):

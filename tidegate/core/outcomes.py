@@ -17,7 +17,7 @@ class Outcome(StrEnum):
 
 ROWS_OF = "rows of batch "
 """The error of what is present begins with this, and names the batch whose rows it has in the table. That is empty if
-somebody has taken the batch from the rows."""
+somebody has taken the batch from the rows. If it was to be reloaded, `: ` and why it could not be follow."""
 
 ABANDONED = "abandoned"
 """Recorded in a claim in place of an outcome, once its batch is fenced. It is not an outcome, because the upload is

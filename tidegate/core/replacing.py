@@ -136,7 +136,8 @@ def contest(
         places = {version: place for place, version in enumerate(listed.get(upload.uri, ()))}
         latest = min((places.get(each.version, len(places)) for each in there.get(upload.uri, ())), default=len(places))
         place = places.get(upload.version, UNLISTED)
-        if place > latest:
+        here = {each.version for each in there.get(upload.uri, ())}
+        if place > latest or (upload.identity in reloaded and upload.version not in here and place > 0):
             outdated.add(upload.identity)
         else:
             ranks[upload.identity] = place

@@ -76,7 +76,7 @@ from tidegate.core.batches import LONGEST_OPEN, Batch, State
 from tidegate.core.claims import Claim, has_landed
 from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.manifests import BATCHES, batch_folder, decode_part, notice_of_part, removed_name
-from tidegate.core.notices import Entry, NoticeRecord
+from tidegate.core.notices import ORIGIN_RELOAD, Entry, NoticeRecord
 from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import Ending
 from tidegate.core.routes import Route
@@ -359,14 +359,16 @@ class _Rebuilding:
         files = files_of(batch_id, self.ports.work)
         listed = files.sealed.parts if files else ()
         names = [name.removeprefix(folder) for name in self.ports.work.names(folder + "parts/")]
-        by_route: dict[str, list[Entry]] = defaultdict(list)
+        found: dict[tuple[str, str], list[Entry]] = defaultdict(list)
         for name in sorted({*names} - {*listed}):
             body = self.ports.work.get(folder + name)
-            for entry in self._strays(batch_id, [each.upload for each in decode_part(body)] if body else []):
-                by_route[self._route(files, entry.upload)].append(entry)
-        for route, entries in by_route.items():
+            owned = decode_part(body) if body else []
+            origin = f"{ORIGIN_RELOAD}-{ORIGIN_REBUILD}" if any(each.reloads for each in owned) else ORIGIN_REBUILD
+            for entry in self._strays(batch_id, [each.upload for each in owned]):
+                found[self._route(files, entry.upload), origin].append(entry)
+        for (route, origin), entries in found.items():
             # no younger than the batch: dispatch sets aside what may have landed before the ledger's memory (rule 13)
-            send(route, entries, self.ports, origin=ORIGIN_REBUILD, at=self.made_at(batch_id))
+            send(route, entries, self.ports, origin=origin, at=self.made_at(batch_id))
             self.report.sent += len(entries)
 
     def _strays(self, batch_id: str, uploads: Sequence[Upload]) -> Iterator[Entry]:

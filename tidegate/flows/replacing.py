@@ -39,7 +39,7 @@ from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.publication import Floor
 from tidegate.core.replacing import Contest, HeldRows, RowsPlace, by_object, contest, contested
 from tidegate.core.uploads import Upload
-from tidegate.flows.accounting import Ended
+from tidegate.flows.accounting import Ended, present
 from tidegate.flows.outcomes import staged_outcomes
 from tidegate.flows.ports import Work
 from tidegate.flows.sink import Hopeless, SeenVersion, Sink, Staged, StagedIsGone
@@ -72,8 +72,17 @@ class Replacement:
         """Those that are to be read."""
         return [each for each in items if each.upload.identity not in self.contest.outdated]
 
+    def _kept(self, item: OwnedUpload, read: Read) -> Read:
+        """How it ends: what is reloaded, and gives nothing today, keeps its rows."""
+        if not item.reloads or read.outcome is Outcome.COMMITTED:
+            return read
+        there = [each for each in self.held if (each.uri, each.version) == (item.upload.uri, item.upload.version)]
+        why = read.error or str(read.outcome)
+        return replace(present(there[0].batch, why), where=read.where) if there else read
+
     def stage(self, read: Ended, staged: Staged) -> tuple[Ended, Staged, tuple[HeldRows, ...]]:
         """Stage what leaves the table for what was read. Returns the endings, what is staged, and what leaves."""
+        read = [(item, self._kept(item, each)) for item, each in read]
         committed = [item.upload for item, each in read if each.outcome is Outcome.COMMITTED]
         losers = self.contest.losers(committed)
         winners = [each for each in committed if each.identity not in losers]
@@ -160,6 +169,11 @@ def look_at_versions(
             )
         return Replacement(batch, sink, Contest(frozenset(), None, by_object(held), reloaded), uris, held, there, work)
     asked = contested(uploads, held)
+    # a later version may have left no row
+    has = {(each.uri, each.version) for each in held}
+    for each in uploads:
+        if each.identity in reloaded and (each.uri, each.version) not in has:
+            asked.setdefault(each.uri, (each, {each.version}))
     with ThreadPoolExecutor(LISTS_AT_ONCE, thread_name_prefix="versions") as pool:
         listed = dict(zip(asked, pool.map(lambda each: newest_first(*each), asked.values()), strict=True))
     return Replacement(batch, sink, contest(uploads, held, listed, reloaded), uris, held, there, work)

@@ -53,13 +53,13 @@ from tidegate.core.claims import Claim
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import ORIGIN_RELOAD, ORIGIN_RESEND, Entry
-from tidegate.core.outcomes import Outcome
+from tidegate.core.outcomes import DROPPED, NO_TALLY, Outcome
 from tidegate.core.receipts import decode_receipt
 from tidegate.core.routes import Route, route_of
 from tidegate.core.uploads import Upload
 from tidegate.flows.drop_quarantined import corrected
 from tidegate.flows.hand_off import dataset_of
-from tidegate.flows.outcomes import never_landed
+from tidegate.flows.outcomes import never_landed, published_outcomes
 from tidegate.flows.ports import Fencer, Ports
 from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.send import send
@@ -147,16 +147,21 @@ def resend_batch(
 def reload_batch(batch_id: str, ports: Ports, *, run: str, configured: Mapping[str, Route]) -> Resend:
     """Send what a batch had landed to be loaded again, through the route of `configured` that takes its key today,
     whoever has landed it since. The job that gets it replaces its rows (`flows.replacing`). What another notice has
-    under way is `elsewhere`."""
-    manifest = ports.work.get(batch_folder(batch_id) + "sealed.json")
-    if manifest is None:
+    under way is `elsewhere`, and what a person has given up stays so."""
+    manifest, outcomes = (
+        ports.work.get(batch_folder(batch_id) + "sealed.json"),
+        published_outcomes(batch_id, ports.work),
+    )
+    if manifest is None or outcomes is None or (outcomes.fence and outcomes.tally == NO_TALLY):
         return Resend(Resent.NO_SUCH_BATCH)
+    without = {(each.bucket, each.key, each.version) for each in outcomes.endings if each.outcome != Outcome.PRESENT}
     sealed, sent, elsewhere = decode_sealed(manifest), 0, 0
     for name in sealed.parts:
         part = ports.work.get(batch_folder(batch_id) + name)
         if part is None:
             return Resend(Resent.MISSING, sent, elsewhere)
-        now, uploads = ports.clock(), [each.upload for each in decode_part(part)]
+        now = ports.clock()
+        uploads = [each.upload for each in decode_part(part) if each.upload.identity not in without]
         claims = ports.ledger.claims_on(uploads)
         let_go = ports.ledger.let_go(claims.values(), sealed.table, reloads=True)
         by_route: dict[str, list[Entry]] = defaultdict(list)
@@ -165,7 +170,7 @@ def reload_batch(batch_id: str, ports: Ports, *, run: str, configured: Mapping[s
             route = route_today(sealed.route, upload, configured)
             if claim is None:
                 by_route[route].append(Entry(upload))
-            elif claim in let_go:
+            elif claim in let_go and claim.outcome != DROPPED:
                 # the same bytes may have been uploaded again since: the claim has the later sequencer
                 known = replace(upload, sequencer=claim.sequencer)
                 by_route[route].append(Entry(known, takes_from=claim.notice))
@@ -196,7 +201,10 @@ def resend_part(
     claims = ports.ledger.claims_on(each.upload for each in owned)
     let_go = ports.ledger.let_go(claims.values(), landed_for) if landed_for else None
     entries = _to_send(owned, claims, let_go)
-    send(route, entries, ports, origin=_origin(run), at=now)
+    reloads = {each.upload.identity for each in owned if each.reloads}
+    for origin, is_reload in ((_origin(run), False), (f"{ORIGIN_RELOAD} {run}", True)):
+        found = [each for each in entries if (each.upload.identity in reloads) is is_reload]
+        send(route, found, ports, origin=origin, at=now)
     return len(entries), sum(each.upload.identity not in claims for each in owned)
 
 

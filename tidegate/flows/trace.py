@@ -113,6 +113,8 @@ class Trace:
         batch = self.batch
         if self.claim.outcome == Outcome.PRESENT:
             had = f"table {batch.table} had its rows, of batch {self.claim.rows_of}"
+            if self.claim.not_reloaded:
+                return f"it was to be reloaded with batch {batch.id}, and {had}: they stay. {self.claim.not_reloaded}"
             return f"it came again with batch {batch.id}, and {had}"
         if self.claim.outcome == DROPPED:
             return f"batch {batch.id} was abandoned, and its uploads were dropped: only a resend brings it back"

@@ -36,9 +36,11 @@ def other_delimiter(
     )
 
 
-def of_arrow(said: str, names: Sequence[str], delimiter: str, place: Callable[[int], str]) -> tuple[str, int | None]:
+def of_arrow(
+    said: str, names: Sequence[str], delimiter: str, place: Callable[[int], str], names_by: str = "the header"
+) -> tuple[str, int | None]:
     """What is said for an error of Arrow's, and the row if it names one, from 0; -1 is the header. `place` says where a
-    row is in the file."""
+    row is in the file, `names_by` what has the names."""
     found = ARROWS_PLACE.match(said)
     if found is None:
         return f"not CSV of this schema: {said}{_encoding(said)}", None
@@ -47,7 +49,7 @@ def of_arrow(said: str, names: Sequence[str], delimiter: str, place: Callable[[i
     if fields := FIELDS.match(found[3]):
         there, there_are = int(fields[2]), "field" if fields[2] == "1" else "fields"
         return (
-            f"{where} has {there} {there_are}, and the header {fields[1]}: write as many, and a field with"
+            f"{where} has {there} {there_are}, and {names_by} {fields[1]}: write as many, and a field with"
             f" {in_toml(delimiter)} or a line end in it in quotes",
             row,
         )

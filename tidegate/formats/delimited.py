@@ -5,6 +5,7 @@ import io
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,25 +52,26 @@ HEADER = -1
 
 
 def make_decoder(
-    schema: pa.Schema, max_bytes: int, encoding: str = UTF_8, unknown: str = REPORT, **written: str
+    schema: pa.Schema, max_bytes: int, encoding: str = UTF_8, unknown: str = REPORT, **written: Any
 ) -> Callable[[bytes], pa.Table]:
     """`written` are the fields of a `Dialect`. Raises ValueError if CSV cannot hold such a column."""
     dialect = Dialect(**written)
     if nested := [field.name for field in schema if pa.types.is_nested(field.type)]:
         raise ValueError(f"CSV files cannot hold the nested column {nested[0]}")
-    if encoding == UTF_8:
-        return lambda body: read(body, schema, dialect, max_bytes, unknown)
+    head = made_header(schema, dialect, unknown)
+    before = Before(0, -ends_of_lines(head))
 
     def decode(body: bytes) -> pa.Table:
-        text = b"".join(in_utf8([body], encoding))
-        check_unpacked(len(text), max_bytes)
-        return read(text, schema, dialect, max_bytes, unknown)
+        text = body if encoding == UTF_8 else b"".join(in_utf8([body], encoding))
+        if encoding != UTF_8:
+            check_unpacked(len(text), max_bytes)
+        return read(head + without_mark(text) if head else text, schema, dialect, max_bytes, unknown, before)
 
     return decode
 
 
 def make_streaming(
-    schema: pa.Schema, fits: Fits = all_fit, encoding: str = UTF_8, unknown: str = REPORT, **written: str
+    schema: pa.Schema, fits: Fits = all_fit, encoding: str = UTF_8, unknown: str = REPORT, **written: Any
 ) -> TextDecoder:
     """A quote that is never closed refuses the file also if bad rows are left out, because it is not known where rows
     end."""
@@ -80,11 +82,12 @@ def make_streaming(
     )
 
 
-def make_splitter(schema: pa.Schema, encoding: str = UTF_8, unknown: str = REPORT, **written: str) -> Splitter | None:
-    """None for an encoding in which a byte says nothing by itself, or a split is not as long as its text."""
-    if encoding != UTF_8:
-        return None
+def make_splitter(schema: pa.Schema, encoding: str = UTF_8, unknown: str = REPORT, **written: Any) -> Splitter | None:
+    """None for an encoding in which a byte says nothing by itself, or a split is not as long as its text; and for files
+    without a header, which each split would need."""
     dialect = Dialect(**written)
+    if encoding != UTF_8 or not dialect.header:
+        return None
     return TextSplitter(
         partial(survey, dialect.delimiter),
         join,
@@ -149,16 +152,19 @@ class CsvFile:
         self._lines = ends_of_lines(head)
 
     def text(self, parts: Iterator[bytes], lines: Lines) -> Iterator[bytes]:
-        """Without a byte order mark, and blank lines."""
+        """Without a byte order mark, and blank lines; with a header, if the file has none."""
         if self.head is not None:
             yield from parts
             return
+        if made := made_header(self.schema, self._dialect, self._unknown):
+            lines.ended -= ends_of_lines(made)
+            yield made
         beginning = b""
         for some in parts:
             beginning += some
-            if len(beginning) >= len(BOM):
+            if len(beginning) >= 2 * len(BOM):
                 break
-        for some in itertools.chain([beginning.removeprefix(BOM)], parts):
+        for some in itertools.chain([without_mark(beginning) if made else beginning.removeprefix(BOM)], parts):
             found = some.lstrip(b"\r\n")
             lines.add(some[: len(some) - len(found)])
             if found:
@@ -192,19 +198,40 @@ class CsvFile:
         """Each piece says all that is wrong with it."""
 
 
+def made_header(schema: pa.Schema, dialect: Dialect, unknown: str) -> bytes:
+    """The header that a file lacks, of the schema's columns in their order; empty if files have one."""
+    if dialect.header:
+        return b""
+    line = io.StringIO()
+    csv.writer(line, delimiter=dialect.delimiter, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(
+        known(schema, unknown).names
+    )
+    return line.getvalue().encode()
+
+
+def without_mark(text: bytes) -> bytes:
+    """The beginning of a file without a header. A second byte order mark would be part of its first field."""
+    text = text.removeprefix(BOM)
+    if text.startswith(BOM):
+        raise Undecodable("not CSV: the file begins with two byte order marks")
+    return text
+
+
 def make_piece(
-    schema: pa.Schema, max_bytes: int, delimiter: str, encoding: str = UTF_8, unknown: str = REPORT, **_written: str
+    schema: pa.Schema, max_bytes: int, delimiter: str, encoding: str = UTF_8, unknown: str = REPORT, **written: Any
 ) -> Callable[[bytes], Piece | None]:
     """See `formats.pieces`. Only regular files are joined: lines end in one way, none is blank, the header is one line,
     each quote opens or closes a field. Then a file ends outside of quotes, and each line end outside of quotes ends a
     row. Columns are found by the header, so files are joined under the same one, byte for byte."""
+
+    made = made_header(schema, Dialect(delimiter, **written), unknown)
 
     def piece(body: bytes) -> Piece | None:
         body = body.removeprefix(BOM) if encoding == UTF_8 else body
         if not body or body.startswith(BOM) or not is_of_bytes(encoding):
             return None
         end = b"\r\n" if b"\r" in body else b"\n"
-        body = body if body.endswith(b"\n") else body + end
+        body = (made.replace(b"\n", end) if made else b"") + (body if body.endswith(b"\n") else body + end)
         head, _, text = body.partition(b"\n")
         head += b"\n"
         if _rows(head, delimiter) != 1 or not _has_regular_ends(body, end):
@@ -215,7 +242,8 @@ def make_piece(
         if not fit_cells(_lines(body), max(cells, len(schema)), max_bytes):
             return None
         rows = _rows(text, delimiter)
-        return None if rows is None else Piece(head, text, rows)
+        # the decoder makes a header that files lack
+        return None if rows is None else Piece(b"" if made else head, text, rows)
 
     return piece
 
@@ -326,7 +354,8 @@ def _table(body: bytes, schema: pa.Schema, dialect: Dialect, max_bytes: int, unk
     except MemoryError:
         raise
     except (pa.ArrowException, ValueError, KeyError) as error:
-        why, row = of_arrow(first_line(error), names, dialect.delimiter, partial(row_number, before.rows))
+        place = partial(row_number, before.rows)
+        why, row = of_arrow(first_line(error), names, dialect.delimiter, place, dialect.names_by)
         raise Undecodable(why, row=row) from error
     return conform(table, schema, texts=True, before=before.rows, names=names, dialect=dialect, unknown=unknown)
 

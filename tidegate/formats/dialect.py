@@ -70,6 +70,12 @@ class Dialect:
     decimal: str = POINT
     dates: str = ISO_DATES
     null: str = ""
+    header: bool = True
+
+    @property
+    def names_by(self) -> str:
+        """What says how many fields a row has."""
+        return "the header" if self.header else "the schema"
 
     @property
     def nulls(self) -> list[str]:

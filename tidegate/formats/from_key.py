@@ -1,16 +1,19 @@
 """Columns whose values are in the key of a file: `from_key = "year={year}/month={month}/"`.
 
-What is in the key is read as a field of CSV is, by the type of the column. What Hive writes for null is null.
+What is in the key is read as a field of CSV is, by the type of the column. What Hive writes for null is null, and in
+`name=value` what it escapes is what it stands for.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from tidegate.formats.columns import conform
+from tidegate.formats.complaints import shown
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.registry import key_pattern
 
@@ -37,6 +40,10 @@ class KeyColumns:
         there = self._expression.groupindex if self.pattern else {}
         return tuple(name for name in self.schema.names if name in there)
 
+    @cached_property
+    def _of_hive(self) -> frozenset[str]:
+        return frozenset(re.findall(r"=\{([^{}]+)\}", self.pattern))
+
     @property
     def of_file(self) -> pa.Schema:
         """The columns that files have themselves."""
@@ -52,8 +59,8 @@ class KeyColumns:
             return {}
         found = self._expression.search(key)
         if found is None:
-            raise Undecodable(f"its key does not fit from_key of the route, which is {self.pattern}")
-        texts = tuple(found[name] for name in self.names)
+            raise Undecodable(f"its key {shown(key)} does not fit from_key of the route, which is {self.pattern}")
+        texts = tuple(unquote(found[name]) if name in self._of_hive else found[name] for name in self.names)
         # many files have the same
         if texts not in self._read:
             if len(self._read) == MOST_REMEMBERED:

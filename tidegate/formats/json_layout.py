@@ -25,7 +25,7 @@ UNDECIDED = re.compile(rb"\s*(\{\s*|\[.*)?", re.DOTALL)
 """The beginning of a file that may have any layout."""
 
 
-class Layout(Enum):
+class JsonLayout(Enum):
     """How a file has its objects. The value is how people count them."""
 
     LINES = "line"
@@ -33,15 +33,15 @@ class Layout(Enum):
     OBJECTS = "object"
 
 
-def layout_of(head: bytes) -> Layout:
+def layout_of(head: bytes) -> JsonLayout:
     """By the first bytes of a file. A line of JSON lines is never `{` alone."""
     if is_json_array(head):
-        return Layout.ARRAY
+        return JsonLayout.ARRAY
     line, feed, _ = head.lstrip(b" \t\r\n").partition(b"\n")
-    return Layout.OBJECTS if feed and line.strip() == b"{" else Layout.LINES
+    return JsonLayout.OBJECTS if feed and line.strip() == b"{" else JsonLayout.LINES
 
 
-def with_layout(parts: Iterable[bytes]) -> tuple[Layout, Iterator[bytes]]:
+def with_layout(parts: Iterable[bytes]) -> tuple[JsonLayout, Iterator[bytes]]:
     """The layout of a text, and the text as lines."""
     coming, head = iter(parts), b""
     for part in coming:
@@ -49,13 +49,13 @@ def with_layout(parts: Iterable[bytes]) -> tuple[Layout, Iterator[bytes]]:
         if len(head) >= HEAD_BYTES or not UNDECIDED.fullmatch(head):
             break
     layout = layout_of(head[:HEAD_BYTES])
-    return layout, _after(head, coming) if layout is Layout.LINES else _lines(layout, _after(head, coming))
+    return layout, _after(head, coming) if layout is JsonLayout.LINES else _lines(layout, _after(head, coming))
 
 
-def as_lines(text: bytes) -> tuple[Layout, bytes]:
+def as_lines(text: bytes) -> tuple[JsonLayout, bytes]:
     """As `with_layout`, of a whole text. Raises Undecodable."""
     layout = layout_of(text[:HEAD_BYTES])
-    if layout is Layout.LINES:
+    if layout is JsonLayout.LINES:
         return layout, text
     parts = (text[begin : begin + PART_BYTES] for begin in range(0, len(text), PART_BYTES))
     return layout, b"".join(_lines(layout, parts))
@@ -66,8 +66,8 @@ def _after(head: bytes, parts: Iterator[bytes]) -> Iterator[bytes]:
     yield from parts
 
 
-def _lines(layout: Layout, parts: Iterable[bytes]) -> Iterator[bytes]:
-    made = _Lines(array=layout is Layout.ARRAY)
+def _lines(layout: JsonLayout, parts: Iterable[bytes]) -> Iterator[bytes]:
+    made = _LinesOfObjects(array=layout is JsonLayout.ARRAY)
     rest = b""
     for part in parts:
         text = rest + part
@@ -79,7 +79,7 @@ def _lines(layout: Layout, parts: Iterable[bytes]) -> Iterator[bytes]:
     made.end()
 
 
-class _Lines:
+class _LinesOfObjects:
     """Of a text that comes in parts, none of which ends in white space. A mark is what ends an object: its end; of an
     array a comma between two of them. So are its brackets."""
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from tidegate.formats import places
 from tidegate.formats.byte_counts import FEED, SMALL, count, may_have_blank_lines
 from tidegate.formats.columns import conform
-from tidegate.formats.json_layout import Layout, as_lines, layout_of, with_layout
+from tidegate.formats.json_layout import JsonLayout, as_lines, layout_of, with_layout
 from tidegate.formats.json_refusals import refusal
 from tidegate.formats.json_unknown import OBJECT, OF_LINES, LineTypes, SeenNames
 from tidegate.formats.json_values import maker, struct_type
@@ -79,7 +79,7 @@ class _Text:
     body: bytes
     schema: pa.Schema
     before: int = 0
-    unit: str = Layout.LINES.value
+    unit: str = JsonLayout.LINES.value
 
     def line(self, row: int) -> tuple[int, bytes]:
         """The number of the row's line, from 1, and its text: blank lines are no rows."""
@@ -150,7 +150,7 @@ class JsonFile:
     def __init__(self, schema: pa.Schema, decode: "_LineDecoder") -> None:
         self.schema = schema
         self.columns = len(schema)
-        self.unit = Layout.LINES.value
+        self.unit = JsonLayout.LINES.value
         self._decode = decode
         self._names = FieldNames(decode.known, whole=False)
 
@@ -296,7 +296,7 @@ def survey(source: ByteSource, start: int, end: int) -> LineSurvey:
     rows = 0
     head, line = False, False
     for begin, text in ranges(source, start, end):
-        if not begin and layout_of(text[:HEAD_BYTES]) is not Layout.LINES:
+        if not begin and layout_of(text[:HEAD_BYTES]) is not JsonLayout.LINES:
             raise Undecodable("its objects are no lines")
         if first is None:
             ended = text.find(b"\n") + 1

@@ -42,7 +42,7 @@ class _NoJson(ValueError):
 
 def refusal(number: int, line: bytes, schema: pa.Schema, error: Exception, unit: str = "line") -> str:
     """Why line `number` is refused. `line` has its end, if it has one. `error` is the decoder's, and is quoted if
-    nothing better can be said. `unit`: what is counted (`json_layout.Layout`)."""
+    nothing better can be said. `unit`: what is counted (`json_layout.JsonLayout`)."""
     at = f"{unit} {number}"
     try:
         text = line.decode()

@@ -148,6 +148,11 @@ WRITTEN_DATES = Option(
     _one_of("dates is", DATES),
     choices=DATES,
 )
+HEADER = Option(
+    "header",
+    True,
+    "whether the first line names the columns. false: the fields are the schema's columns, in order",
+)
 NULL = Option(
     "null",
     "",
@@ -198,25 +203,36 @@ PART_OF_KEY = re.compile(r"\{(?P<column>[^{}]*)\}|(?P<any>\*)|(?P<text>[^{}*]+)|
 
 
 def key_pattern(from_key: str) -> str:
-    """The expression that finds such a place in a key, with a group for each column. Raises ValueError."""
-    found: list[str] = []
+    """The expression that finds such a place in a key, with a group for each column. Raises ValueError.
+
+    What is open ends where the text after it first is: it is never tried again further on (`(?>`), because what follows
+    fits there, too, if it fits anywhere. So a key costs no more than its length, from each of its parts on."""
+    parts = list(PART_OF_KEY.finditer(from_key))
     names: set[str] = set()
-    for part in PART_OF_KEY.finditer(from_key):
+    for part, after in zip(parts, [*parts[1:], None], strict=False):
         column = part["column"]
         if part["odd"] or (column is not None and not column.isidentifier()):
             raise ValueError("a column of a key is its name in braces, such as year={year}/")
         if column in names:
             raise ValueError(f"{{{column}}} is there twice")
-        if column is None:
-            found.append("[^/]*?" if part["any"] else re.escape(part["text"]))
-        else:
-            names.add(column)
-            found.append(f"(?P<{column}>[^/]+?)")
+        if not part["text"] and after is not None and not after["text"]:
+            raise ValueError(f"nothing says where {part[0]} ends and {after[0]} begins: write text between them")
+        names |= {column} if column else set()
     if from_key and not names:
         raise ValueError("it names no column: write one in braces, such as year={year}/")
+    if from_key.startswith("/") or "//" in from_key:
+        raise ValueError("it fits no key: a place begins without a slash, and has one between its parts")
+    texts = [re.escape(part["text"] or "") for part in parts]
+    found = [f"(?P<{part['column']}>[^/]+?)" if part["column"] else "[^/]*?" for part in parts]
     # what is open at its end goes on to the end of its part of the key
     end = "" if from_key.endswith("/") else r"(?=/|\Z)"
-    return r"(?:\A|/)" + "".join(found) + end
+    last = max((at for at, text in enumerate(texts) if not text), default=0)
+    made = "".join(
+        f"(?>{found[at]}{texts[at + 1]})" if at < last else "".join((found[at], *texts[at + 1 :]))
+        for at, text in enumerate(texts)
+        if not text
+    )
+    return rf"(?:\A|/){texts[0] if texts else ''}{made}{end}"
 
 
 def _finds(from_key: str) -> str:
@@ -252,7 +268,7 @@ FORMATS: Mapping[str, Format] = {
             "csv",
             "with a header line",
             "tidegate.formats.delimited",
-            options=(DELIMITER, ENCODING, DECIMAL, WRITTEN_DATES, NULL),
+            options=(DELIMITER, ENCODING, HEADER, DECIMAL, WRITTEN_DATES, NULL),
             salvages=True,
         ),
         Format("parquet", "", "tidegate.formats.parquet"),

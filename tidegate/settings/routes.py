@@ -85,7 +85,8 @@ def _field(formats: tuple[Format, ...], option: Option) -> Any:
     """An option of some formats as a field of a route."""
 
     of: Any = Literal[option.choices] if option.choices else type(option.default)
-    kind: Any = Annotated[StrictFloat if of is float else of, AfterValidator(option.check)]
+    strictly: dict[Any, Any] = {float: StrictFloat, bool: StrictBool}
+    kind: Any = Annotated[strictly.get(of, of), AfterValidator(option.check)]
     about = f"{', '.join(each.name for each in formats)}: {option.about}."
     # for editors only: what is out of bounds is told in words by `check`
     bounds: Any = dict(zip(("minimum", "maximum"), option.within, strict=True)) if option.within else None
