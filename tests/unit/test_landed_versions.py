@@ -8,6 +8,9 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.landed_versions import landed_in, several_landed
 from tidegate.core.outcomes import DROPPED
+from tidegate.core.routes import Dataset, encode_dataset
+from tidegate.flows.landed_versions import _counted
+from tidegate.flows.trace import Trace, landed_beside
 
 URI = "s3://landing/flights/a.json"
 DONE = Batch("01DONE", "flights", State.COMMITTED, opened_at=1, table="lake.raw.flights")
@@ -94,3 +97,17 @@ def test_rows_that_a_backfill_found_removed_are_not_there():
 def test_a_key_is_quoted_as_spark_reads_it(key: str, literal: str):
     found = only(claim("v1", sequencer="0A"), claim("v2", sequencer="0B"), uri=f"s3://landing/{key}")
     assert f"_source_uri = 's3://landing/{literal}' AND" in found.delete
+
+
+def test_what_a_later_version_has_replaced_is_not_counted():
+    """The route appended first, and replaces now."""
+    replacing = replace(DONE, id="02", dataset=encode_dataset(Dataset("lake.raw.flights", "", "json", replaces=True)))
+    appended = replace(DONE, dataset=encode_dataset(Dataset("lake.raw.flights", "", "json")))
+    claims = [claim("v1", at=1), claim("v2", at=2), claim("v3", at=3), claim("v4", at=4)]
+    batches = dict(zip(claims, [appended, appended, replacing, appended], strict=True))
+    assert _counted(claims[:3], batches) == {"lake.raw.flights": 1}
+    assert _counted(claims, batches) == {"lake.raw.flights": 2}
+    assert _counted(claims[:2], batches) == {"lake.raw.flights": 2}
+    traces = [Trace(each, None, batches[each], rows=1) for each in claims[:2]]
+    assert landed_beside(URI, traces)[0].versions == ("v1", "v2")
+    assert landed_beside(URI, [replace(each, replaced_by="v3") for each in traces]) == ()

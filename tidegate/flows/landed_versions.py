@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from tidegate.core.batches import Batch
+from tidegate.core.claims import Claim
 from tidegate.core.landed_versions import landed_in
 from tidegate.core.routes import decode_dataset
 from tidegate.flows.ports import Ports
@@ -31,7 +32,14 @@ def landed_versions(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[Obje
     claims = {place: ports.ledger.claims(*place) for place in asked}
     several = [claim for each in claims.values() if len(each) > 1 for claim in each]
     batches = {claim: batch for claim, (_, batch) in ports.ledger.owners(several).items()} if several else {}
-    return {
-        place: Counter(table for claim in of_it for table in landed_in(claim, batches.get(claim)))
-        for place, of_it in claims.items()
-    }
+    return {place: _counted(of_it, batches) for place, of_it in claims.items()}
+
+
+def _counted(claims: Iterable[Claim], batches: Mapping[Claim, Batch | None]) -> Mapping[str, int]:
+    """By table, without those that had landed before a version that has taken the place of all."""
+    landed = [(claim, table) for claim in claims for table in landed_in(claim, batches.get(claim))]
+    since: dict[str, int] = {}
+    for claim, table in landed:
+        if (batch := batches.get(claim)) and keeps_latest_only(batch):
+            since[table] = max(since.get(table, 0), claim.claimed_at)
+    return Counter(table for claim, table in landed if claim.claimed_at >= since.get(table, 0))

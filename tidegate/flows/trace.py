@@ -143,9 +143,10 @@ _WAITS_FOR = {
 
 
 def landed_beside(uri: str, traces: Iterable[Trace]) -> tuple[SeveralLanded, ...]:
-    """`several_landed` of those that a route has landed which appends."""
-    there = (each for each in traces if each.rows != 0 and not (each.batch and keeps_latest_only(each.batch)))
-    return several_landed(uri, ((each.claim, each.batch) for each in there))
+    """`several_landed` of those that a route has landed which appends, and whose rows have not left the table since."""
+    there = (each for each in traces if each.rows != 0 and not each.replaced_by)
+    appended = (each for each in there if not (each.batch and keeps_latest_only(each.batch)))
+    return several_landed(uri, ((each.claim, each.batch) for each in appended))
 
 
 def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
