@@ -401,6 +401,8 @@ def _came_back(world: World, batches: Batches) -> Counter[tuple[str, str]]:
     """By an owner before the ledger was lost: which ranks highest of it and all before it."""
     for pk, sk, notice in sorted(world.taken_over.keys() & registered.keys(), key=lambda key: world.taken_over[key].at):
         owner, passed, taken_at = notice, set(), world.taken_over[pk, sk, notice].at
+        if world.rebuilt_at <= taken_at < world.whole_at:
+            continue  # a ledger that is being rebuilt lets the batch have it that ranks higher, and counts nothing anew
         # an owner that no batch registered was counted nowhere: what it had taken over before counts
         while (taken := world.taken_over.get((pk, sk, owner))) and taken.known and owner not in passed:
             passed.add(owner)

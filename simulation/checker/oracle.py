@@ -17,6 +17,7 @@ from simulation.checker.announced import misannounced
 from simulation.checker.books import (
     deleted_after,
     dropped_for_good,
+    gave_way,
     let_go,
     mistaken,
     read_by_etag,
@@ -183,6 +184,8 @@ def came_after_memory(world: World) -> set[second_opinion.Name]:
     is."""
     landed: dict[second_opinion.Name, list[float]] = defaultdict(list)
     for _, _, stored in world.published():
+        for uri, version, *_ in gave_way(world, stored):
+            landed[uri, version].clear()  # what was reloaded has left the table
         for uri, version, number, _ in (row for name in stored.files for row in world.catalog.files[name]):
             if number == 0 and version.startswith("etag:"):
                 landed[uri, version].append(world.catalog.came_at[stored.snapshot.id])
