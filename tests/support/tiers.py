@@ -25,6 +25,7 @@ LONG = (
     *("tests/functional/test_querying_page.py", "tests/functional/test_runbook.py"),
     "tests/functional/test_backfill.py::test_an_upload_that_moves_on_while_it_is_looked_for_lands_once",
     "tests/unit/test_careful.py",
+    "tests/unit/test_json_layout.py::test_what_is_no_array_of_objects_is_refused_and_nothing_else",
     "tests/unit/test_kept.py::test_no_value_is_lost_of_thousands_",
 )
 """How the ids of such tests begin."""
