@@ -13,6 +13,7 @@ from tidegate.core.outcomes import Outcome
 from tidegate.core.replacing import HeldRows
 from tidegate.core.times import iso
 from tidegate.core.uploads import Upload
+from tidegate.flows.resend import reload_batch
 from tidegate.flows.trace import Trace, trace
 
 KEY = "flights/0000-00000.json"
@@ -55,6 +56,25 @@ def test_an_upload_is_followed_from_claim_to_snapshot(world: World):
     assert (found.outcome, found.explanation) == ("committed", "in the table since snapshot 77")
     assert found.notice is not None
     assert found.notice.id == of.id
+
+
+def test_while_it_is_reloaded_it_is_told_that_it_had_landed(world: World):
+    batch = world.submitted().id
+    play_publishing(world.work, batch)
+    world.settle()
+    reload_batch(batch, world.ports, run="1", configured={"flights": world.flights})
+    for each in world.topic.published:
+        world.dispatch(each)
+    said = "It had landed before: those rows stay until then, unless somebody has removed them"
+    assert look(world).explanation.endswith(said)
+    second = world.open.id
+    world.clock.advance(1_000)
+    world.settle()
+    play_publishing(world.work, second, {KEY: (Outcome.PRESENT, f"rows of batch {batch}: line 1: no")})
+    world.settle()
+    found = look(world)
+    assert f"it was to be reloaded with batch {second}" in found.explanation
+    assert found.explanation.endswith(f"had its rows, of batch {batch}: they stay. line 1: no")
 
 
 def test_a_halted_batch_is_explained_by_its_reason(world: World):

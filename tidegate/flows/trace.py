@@ -98,6 +98,14 @@ class Trace:
     @property
     def explanation(self) -> str:
         """The state in one sentence, and what happens next."""
+        before = self.claim.before
+        had_landed = before is not None and before.outcome == Outcome.COMMITTED and not self.claim.outcome
+        if had_landed and self.batch is not None and self.batch.state is not State.COMMITTED:
+            return f"{self._told}. It had landed before: those rows stay until then, unless somebody has removed them"
+        return self._told
+
+    @property
+    def _told(self) -> str:
         if self.claim.error and not self.claim.rows_of:
             return self.claim.error
         if self.notice is None and self.claim.later:
