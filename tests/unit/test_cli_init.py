@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from tests.unit.test_cli import agree, documented, shape
 from tidegate.cli import main
 from tidegate.cli.exits import Exit
-from tidegate.cli.sampling.route_text import common_prefix, common_suffix, name_for
+from tidegate.cli.sampling.route_text import common_prefix, common_suffix, key_columns, name_for
 from tidegate.settings import load
 
 
@@ -156,7 +156,7 @@ def test_types_of_several_files_are_those_that_hold_both(here: Path):
 
 
 def test_a_bad_file_before_the_good_ones_is_skipped(here: Path):
-    (here / "a.json").write_text('[{"id": 1}]')
+    (here / "a.json").write_text('[{"id": 1}')
     (here / "b.csv").write_text("id,_batch_id\n1,2\n")
     route, text, said = made()
     assert (route.format, route.table_schema.strip()) == ("csv", "id bigint")
@@ -279,3 +279,21 @@ def test_a_first_line_that_looks_like_a_row_is_not_taken_for_names_in_silence(
         assert shown.count(asked) == len(doubted)
         for name in doubted:
             assert any(name in line and asked in line for line in shown.splitlines())
+
+
+def test_what_the_folders_say_may_become_columns(here: Path):
+    for month in ("03", "04"):
+        folder = here / "orders" / "year=2026" / f"month={month}"
+        folder.mkdir(parents=True)
+        (folder / "a.json").write_text('{"id": 1}\n')
+    assert run("init", "orders")[0] == Exit.OK
+    text = (here / "tidegate.toml").read_text()
+    assert '# from_key = "year={year}/month={month}/"' in text
+    said = text.replace("# from_key", "from_key").replace("id bigint", "id bigint, year int, month int")
+    (here / "tidegate.toml").write_text(said)
+    assert dict(load(here / "tidegate.toml").core_routes()[0].dataset.options)["from_key"]
+
+
+@pytest.mark.parametrize("keys", [["a/b.json"], ["y=1/a.json", "m=1/a.json"], ["y=1/x/m=2/a.json"], ["1y=1/a"]])
+def test_of_other_folders_nothing_is_said(keys: list[str]):
+    assert key_columns(keys) == ""

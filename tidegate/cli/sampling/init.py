@@ -17,6 +17,7 @@ from tidegate.cli.sampling.route_text import (
     common_prefix,
     common_suffix,
     in_one_line,
+    key_columns,
     name_for,
     route_text,
     suffix_of,
@@ -133,9 +134,8 @@ def _route(of: SampleFormat, types: Any, used: Sequence[Sample], place: str) -> 
             path.name if path.is_dir() else path.name.removesuffix(suffix_of(path.name)), *folder.split("/")
         )
         bucket, prefix = f"{name}-landing", folder or f"{name}/"
-    return GuessedRoute(
-        name, bucket, upload is not None, prefix, common_suffix(keys), of.format, dict(of.options), types, len(used)
-    )
+    options, suffix, said = dict(of.options), common_suffix(keys), key_columns(keys)
+    return GuessedRoute(name, bucket, upload is not None, prefix, suffix, of.format, options, types, len(used), said)
 
 
 def beginning(sample: Sample) -> bytes:

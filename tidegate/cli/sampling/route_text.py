@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from tidegate.core.quantities import counted
 from tidegate.formats.guess_text import GuessedType
 from tidegate.formats.recognize import CODECS
+from tidegate.formats.registry import key_pattern
 from tidegate.formats.type_names import quoted_name
 
 LONGEST_NAME = 31
@@ -29,6 +30,7 @@ class GuessedRoute:
     options: Mapping[str, str]
     columns: Mapping[str, GuessedType]
     samples: int
+    from_key: str = ""
 
     @property
     def table(self) -> str:
@@ -67,6 +69,18 @@ def common_suffix(keys: Sequence[str]) -> str:
     return suffixes.pop() if len(suffixes) == 1 else ""
 
 
+def key_columns(keys: Sequence[str]) -> str:
+    """The `from_key` of folders such as `year=2026/month=03/` that all keys have; empty if there are none."""
+    named = [[part.partition("=")[0] for part in key.split("/")[:-1] if "=" in part] for key in keys]
+    if not all(each == named[0] and each and all(name.isidentifier() for name in each) for each in named):
+        return ""
+    pattern = "".join(f"{name}={{{name}}}/" for name in named[0])
+    try:
+        return pattern if all(re.search(key_pattern(pattern), key) for key in keys) else ""
+    except ValueError:
+        return ""
+
+
 def suffix_of(key: str) -> str:
     """Empty if the key ends in a date or in a number, as rotated files do: the next file has another one."""
     name = PurePosixPath(key)
@@ -92,6 +106,7 @@ def route_text(route: GuessedRoute) -> str:
         f"prefix = {_text(route.key_prefix)}",
         *([] if route.key_suffix else ["# The samples end in several ways. A suffix keeps other files out."]),
         f"suffix = {_text(route.key_suffix)}",
+        *_of_keys(route),
         f"format = {_text(route.format)}",
         *_of_options(route),
         "# Created if it is absent: catalog.namespace.table.",
@@ -114,6 +129,15 @@ def _of_bucket(route: GuessedRoute) -> list[str]:
     if route.existing:
         return [bucket, "# The bucket is there already. `tidegate doctor --aws` checks it.", "existing = true"]
     return ["# The stack creates it. Names of buckets are the same in all accounts: choose your own.", bucket]
+
+
+def _of_keys(route: GuessedRoute) -> list[str]:
+    if not route.from_key:
+        return []
+    return [
+        "# The keys say more: with this line, and such columns in `schema`, each row has it.",
+        f"# from_key = {_text(route.from_key)}",
+    ]
 
 
 def _of_options(route: GuessedRoute) -> list[str]:
