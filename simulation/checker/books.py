@@ -256,10 +256,18 @@ def _endings(
         if outcome == "present":
             if not _was_there_before(world, stored, each):
                 yield f"{_place(each)} is recorded as present, and nothing before had brought rows of it"
+            elif each.reloads and all(_can_be_reloaded(world, put) for put in puts):
+                yield f"{_place(each)} was to be reloaded, could be read, and is recorded as present"
         elif not any(_true(world, put, outcome, last) for put in puts):
             yield f"{_place(each)} is recorded as {outcome}, which nothing that happened to it explains"
     if there:
         yield f"its snapshot has rows of {sorted(there)}, which are not in its manifest"
+
+
+def _can_be_reloaded(world: World, put: Version) -> bool:
+    """Whether nothing explains that its rows stay: S3 has it for good, and hands it out."""
+    stays = put.version_id not in ("", SUSPENDED) and not deleted_after(world, put)
+    return stays and not _cannot_be_decoded(world, put) and (put.bucket, put.key) not in world.refused
 
 
 def _was_there_before(world: World, stored: Stored, each: ManifestUpload) -> bool:

@@ -21,6 +21,7 @@ class ManifestUpload:
     key: str
     version: str
     sequencer: str
+    reloads: bool = False
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,8 @@ class Observed(Landing, Diary):
                 header, *lines = left[f"batches/{batch}/{name}"].decode().splitlines()
                 about = json.loads(header)
                 for key, version, _, sequencer in map(json.loads, lines):
-                    found.append(ManifestUpload(about["notice"], about["bucket"], key, version, sequencer))
+                    of = (about["notice"], about["bucket"], key, version, sequencer)
+                    found.append(ManifestUpload(*of, reloads="reloads" in about))
             self.manifests[batch] = found
         return self.manifests[batch]
 

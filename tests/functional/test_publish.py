@@ -18,6 +18,7 @@ from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.publication import Floor
 from tidegate.core.receipts import decode_failure, decode_outcomes, decode_receipt
 from tidegate.flows import manifest, publish
+from tidegate.flows.came_again import look_for
 from tidegate.flows.fence_again import fence_again
 from tidegate.flows.publish import Attempt, Undecided, run
 from tidegate.flows.sink import StagedIsGone
@@ -315,3 +316,24 @@ def test_the_first_time_nothing_is_looked_for(table: Table):
     rolled_back_past_the_batch(table)
     assert run(other(table, "B2", again=False), "ingest") == 0
     assert table.rows == KEYS
+
+
+def test_what_is_reloaded_does_not_end_as_present(table: Table):
+    assert run(table.attempt(1), "ingest") == 0
+    again = [OwnedUpload("m", upload(key), again=True, reloads=key == KEYS[0]) for key in KEYS]
+    _, there = look_for(again, table.sink(batch="B2"), table.work, batch="B2")
+    assert there == {upload(key).identity: BATCH for key in KEYS[1:]}
+
+
+def test_a_batch_that_was_rolled_back_past_does_not_wait_for_its_own_fence(table: Table):
+    """Its driver died after the commit, without a receipt."""
+    dead = other(table, "B2")
+    dead.sink.prepare()
+    floor = dead.floor()
+    dead.publish(dead.stage(), floor)
+    assert floor.head is not None
+    table.sink().roll_back(floor.head)
+    assert table.rows == []
+    following = Attempt(table.sink(batch="B2"), table.work, "B2", 2)
+    following.sink.prepare()
+    following.stage()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.functional.test_backfill import FOUND, Ran, put, run
+from tests.functional.test_backfill import FOUND, Ran, put, run, scope_of
 from tests.support.build import BUCKET, uploads
 from tests.support.fakes import Died, Life, every_death, play_fencing, play_present, play_publishing, uploads_of
 from tests.support.world import World, small_world
@@ -21,7 +21,7 @@ from tidegate.core.routes import Dataset, Route
 from tidegate.flows.abort import abort
 from tidegate.flows.rebuild import rebuild
 from tidegate.flows.reconcile import Reconciled, reconcile
-from tidegate.flows.resend import Resend, Resent, resend_batch, resend_object
+from tidegate.flows.resend import Resend, Resent, reload_batch, resend_batch, resend_object
 from tidegate.flows.status import status
 from tidegate.settings import DAY
 
@@ -542,3 +542,32 @@ def test_a_batch_that_was_noted_and_then_rolled_back_past_is_left_to_a_republica
     world.lineage.histories[OLD] = History("t", (Snapshot(10, None),))
     counts = run(world, identifier="2")
     assert (counts.found[FOUND.COMMITTED], counts.sent, world.topic.published) == (3, 0, [])
+
+
+@pytest.mark.parametrize("gathered", [True, False])
+def test_a_reload_is_one_still_if_the_ledger_is_lost_while_it_is_under_way(world: World, gathered: bool):
+    batch = landed(world)
+    assert reload_batch(batch, world.ports, run="1", configured={"flights": world.flights}).sent == 3
+    if gathered:
+        deliver(world)
+    lose_and_rebuild(world)
+    assert all(each.reloads for each in world.topic.published)
+    deliver(world)
+    second = world.record.open_batch
+    assert second
+    assert world.seal_if_due()
+    assert world.hand_off() == 1
+    items = uploads_of(world.work, second)
+    assert len(items) == 3
+    assert all(each.reloads for each in items)
+
+
+def test_a_file_that_gave_no_row_is_reloaded_too(world: World):
+    files = uploads(3)
+    put(world, *files, age=0)
+    for notice in pack("flights", BUCKET, files):
+        world.dispatch(notice)
+    land(world, rows=0)
+    assert run(world, scope=replace(scope_of(world), reloads=True)).found == {FOUND.RELOADED: 3}
+    (sent,) = world.topic.published
+    assert all(each.takes_from for each in sent.entries)

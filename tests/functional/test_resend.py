@@ -115,6 +115,16 @@ def test_what_a_batch_has_landed_is_loaded_again_and_counts_once(world: World):
     assert reload(world, batch, "3") == Resend(Resent.SENT, 2, 0), "once more, whoever has landed it since"
 
 
+def test_it_goes_through_the_route_of_today_also_if_its_claim_has_expired(world: World):
+    batch = committed_with(world)
+    del world.store.items[claim_key(BUCKET, KEYS[0], world.claim(KEYS[0]).version)]
+    renamed = {"new": replace(world.flights, name="new")}
+    assert reload_batch(batch, world.ports, run="1", configured=renamed) == Resend(Resent.SENT, 3, 0)
+    assert {each.route for each in world.topic.published} == {"new"}
+    entries = [entry for each in world.topic.published for entry in each.entries]
+    assert {each.upload.key for each in entries if not each.takes_from} == {KEYS[0]}
+
+
 def test_what_was_given_up_is_not_reloaded(world: World):
     batch = committed_with(world)
     owner = world.claim(KEYS[0])
@@ -495,3 +505,10 @@ def test_a_release_is_as_old_as_its_look_however_long_it_takes(
         began=began if read_before else None,
     )
     assert [each.at for each in world.topic.published] == [began] * 3
+
+
+def test_what_was_present_is_reloaded_with_its_batch(world: World):
+    batch = world.submitted()
+    play_publishing(world.work, batch.id, {KEYS[2]: (Outcome.PRESENT, "rows of batch 01A")})
+    world.settle()
+    assert reload(world, batch.id) == Resend(Resent.SENT, 3, 0)

@@ -180,3 +180,11 @@ def test_a_million_uploads_cost_what_the_page_says():
     assert jobs == 13  # 2,000 s of sending, a job every 164 s
     assert found.dollars(limits, 500) == pytest.approx(0.005 + 0.125 + 3.74 + (jobs + 1) * 0.01)
     assert Survey(1).dollars(limits, 500) == pytest.approx(0.01), "the lineage's job runs in any case"
+
+
+@pytest.mark.parametrize("claimed", [AuditFinding.COMMITTED, AuditFinding.QUARANTINED])
+def test_a_reload_leaves_an_earlier_version_without_rows_whatever_its_claim_says(claimed: AuditFinding):
+    there = [surveyed("k", "v2"), replace(surveyed("k", "v1"), claimed=claimed)]
+    there[1] = replace(there[1], listed=replace(there[1].listed, latest=False))
+    found = [each.value for _, each in compare(there, [landed("k", "v2")], set(), reloads=True)]
+    assert found == ["reloaded", "landed"]

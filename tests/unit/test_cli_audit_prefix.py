@@ -174,6 +174,17 @@ def test_a_reload_counts_asks_and_sends_what_has_landed(world: World):
     assert all(each.reloads for each in world.topic.published)
 
 
+def test_a_reload_has_the_time_that_is_asked_for(world: World):
+    put(world, upload("flights/old.json"))
+    put(world, upload("flights/new.json"), age=DAY)
+    (table,) = {each.dataset.table for each in parse(GOOD).core_routes() if each.name == "flights"}
+    world.lineage.add(table, [upload("flights/old.json"), upload("flights/new.json")])
+    for option, key in (("--until", "old"), ("--since", "new")):
+        said = reload(FLIGHTS, option, "30d", "--dry-run").stdout
+        assert f"flights/{key}.json" in said
+        assert said.count("reloaded: ") == 1
+
+
 def test_a_reload_of_nothing_says_so_and_runs_no_job(world: World):
     done = reload("s3://landing/flights/*.json", "--dry-run")
     assert done.exit_code == Exit.FINDING

@@ -167,6 +167,8 @@ def test_a_batch_is_reloaded_and_one_that_has_not_landed_is_not(world: World):
     assert refused.exit_code == Exit.FINDING
     assert f"batch {given_up} is ABANDONED, and has no rows to replace" in refused.stderr
     assert "what batch 01BNONE had is not in the work bucket" in refused.stderr
+    other = committed_with(world, prefix="flights/third/")
+    assert run("resend", "01BNONE", other, "--reload", "--yes").exit_code == Exit.FINDING
 
 
 def test_a_resend_of_what_has_landed_says_that_it_has(world: World):

@@ -95,3 +95,10 @@ def test_a_route_says_so():
     assert ("header", False) in route.dataset.options
     with pytest.raises(Exception, match="header"):
         parse(text.replace("header = false", 'header = "no"'))
+
+
+def test_a_file_with_two_marks_is_not_joined():
+    made = divider("csv", SCHEMA, OPTIONS)
+    assert made
+    assert made(b"\xef\xbb\xbf1;a;2\n") is not None
+    assert made(b"\xef\xbb\xbf\xef\xbb\xbf1;a;2\n") is None

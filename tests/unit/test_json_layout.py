@@ -143,7 +143,15 @@ def test_an_array_is_refused_with_its_item(body: bytes, why: str):
     assert why in str(streamed.value)
 
 
-@pytest.mark.parametrize("body", [ARRAY, b'{\n"id": 1, "v": "a"}\n{"id": 2}', b'[{"id": 1, "v": "a"},{"id": 2}]'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        ARRAY,
+        b'{\r\n"id": 1, "v": "a"}\n{"id": 2}',
+        b'{\n"id": 1, "v": "a"}\n{"id": 2}',
+        b'[{"id": 1, "v": "a"},{"id": 2}]',
+    ],
+)
 def test_each_way_of_reading_has_the_rows(body: bytes):
     rows = [{"id": 1, "v": "a"}, {"id": 2, "v": None}]
     assert decoder("json", SCHEMA)(body).to_pylist() == rows
@@ -170,3 +178,9 @@ def test_bad_items_are_set_aside():
     assert table["id"].to_pylist() == [1, 3]
     (bad,) = said_of(table).bad
     assert (bad.place, bad.text) == ("item 2", '{"id": "x"}')
+
+
+def test_a_split_that_begins_within_a_line_does_not_say_which_layout_it_is():
+    body = b'{"v": [{"id": 1}]}\n{"v": []}\n'
+    found = json_lines.survey(HeldBytes(body), 6, len(body))
+    assert (found.rows, found.first) == (1, 19)

@@ -381,3 +381,17 @@ def test_where_the_table_does_not_say_how_many_rows_left_they_are_looked_for(the
         return
     with pytest.raises(Hopeless, match=why):
         mine.stage(read, Staged(107, 1, {}))
+
+
+def test_a_reload_is_outdated_by_a_later_version_without_rows_beside_an_older_one_with_rows():
+    upload = version("v2")
+    _, mine = replacement(upload, rows=[HeldRows(upload.uri, "v1", "01A", 2)], reloads=True)
+    assert mine.taken([OwnedUpload("n", upload)]) == [], "v3 may have been empty"
+
+
+def test_a_removal_that_takes_some_of_the_rows_that_come_stops_the_batch():
+    upload = version("v2")
+    sink, mine = replacement(upload, rows=[HeldRows(upload.uri, "v1", "01A", 3)])
+    sink.after = [HeldRows(upload.uri, "v2", "01B", 1)]
+    with pytest.raises(Hopeless, match="without those of s3://b/k"):
+        mine.stage([(OwnedUpload("n", upload), Read(Outcome.COMMITTED, 2))], Staged(107, 2, {}))

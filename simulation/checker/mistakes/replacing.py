@@ -1,5 +1,7 @@
 """Mistakes about which version of an object has its rows in the table."""
 
+from dataclasses import replace
+
 from simulation.checker.planting import Bug, replaced
 
 BUGS = (
@@ -22,6 +24,19 @@ BUGS = (
             replaced(
                 "tidegate.core.replacing:Contest._gives_way",
                 lambda real: lambda self, held, winner: held.version != winner.version and real(self, held, winner),
+            ),
+        ),
+        "reloaded_in_place",
+    ),
+    Bug(
+        "what is reloaded is taken for what came again",
+        "The rows of what is to be loaded again stay, because they are there.",
+        (
+            replaced(
+                "tidegate.flows.publish:look_for",
+                lambda real: (
+                    lambda again, *rest, **named: real([replace(each, reloads=False) for each in again], *rest, **named)
+                ),
             ),
         ),
         "reloaded_in_place",
