@@ -83,6 +83,23 @@ def somebody_removed_rows_and_a_job_fails(stage: Stage) -> None:
     assert "is FAILED: the driver ended" in failed
 
 
+@scenario("Load files once more")
+def what_has_landed_is_reloaded(stage: Stage) -> None:
+    first = landed(stage, "flights/a.json", "flights/b.json")
+    stage.upload("weather/c.json")
+    assert stage.deliver() == []
+    asked = stage.types("--reload", BUCKET=BUCKET, PREFIX="flights/", answers="n\n", ends=1)
+    assert "To load all of them again costs about $" in asked
+    assert stage.deliver() == [], "it says what it costs, and asks"
+    assert stage.deployment.ledger.route(ROUTE).open_batch == ""
+    sent = stage.types("--reload", BUCKET=BUCKET, PREFIX="flights/", answers="y\n")
+    assert "2 uploads are on their way" in sent
+    assert stage.deliver() == []
+    claims = [each for key in "ab" for each in stage.deployment.ledger.claims(BUCKET, f"flights/{key}.json")]
+    assert {batch.id for _, batch in stage.deployment.ledger.owners(claims).values() if batch} != {first.id}
+    assert stage.sums()["notified"] == 2, "nothing is notified twice"
+
+
 # ---- a lost ledger
 
 

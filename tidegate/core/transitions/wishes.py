@@ -71,7 +71,7 @@ def wish(batch: Batch, wish: Wish, *, skips: bool = False, now: int) -> Transiti
     """Record what a person wants done with the uploads of a batch that is abandoned, or is being fenced. A later wish
     replaces an earlier one, and begins with the first part. `skips` as in `Batch`. If the fence halts meanwhile, this
     is refused: somebody has to begin another one."""
-    goes_on = () if batch.halted else (Lacks("halted"),)
+    goes_on = () if batch.halted or skips else (Lacks("halted"),)
     still: tuple[Requirement, ...] = (
         (Is("state", State.ABANDONED.value),)
         if batch.state is State.ABANDONED
