@@ -206,9 +206,12 @@ def test_a_reload_sends_what_has_landed_too_and_its_claims_move_once(world: Worl
     reloads = replace(scope_of(world), reloads=True)
     found = run(world, scope=reloads, ran=ran, identifier="2")
     assert (found.found[FOUND.RELOADED], found.found[FOUND.MISSING]) == (3, 1)
-    (sent,) = world.topic.published
+    fresh, sent = sorted(world.topic.published, key=lambda each: each.reloads)
+    assert [each.upload.key for each in fresh.entries] == ["flights/new.json"], "what is missing is no reload"
+    assert not fresh.reloads
     assert sent.reloads
-    assert all(each.takes_from for each in sent.entries if each.upload.key != "flights/new.json")
+    assert len(sent.entries) == 3
+    assert all(each.takes_from for each in sent.entries)
     for each in world.topic.published:
         world.dispatch(each)
     world.topic.published.clear()

@@ -210,22 +210,25 @@ def send_missing(
     size = sent = 0
     replaces, reloads = scope.route.dataset.replaces, scope.reloads
     found = compare(kept, landed, unfinished, replaces=replaces, reloads=reloads)
-    origin = f"{ORIGIN_RELOAD if reloads else ORIGIN_BACKFILL}-{backfill.id}"
     while portion := list(islice(found, AT_ONCE)):
         judged = again.judged(portion)
         counts.update(judged.values())
-        entries: list[Entry] = []
+        entries: dict[str, list[Entry]] = {ORIGIN_BACKFILL: [], ORIGIN_RELOAD: []}
         for each, finding in judged.items():
             if finding is not BackfillFinding.LANDED:
                 backfill.tell(each, finding)
             if finding in SENT:
                 size += each.upload.size
-                entries.append(again.entry_of(each.upload))
-        sent += len(entries)
-        if entries and not backfill.dry:
-            send(scope.route.name, entries, ports, origin=origin, at=surveyed.at)
+                # what has no rows comes as what is missing does: only what had landed may be taken for outdated
+                origin = ORIGIN_RELOAD if finding is BackfillFinding.RELOADED else ORIGIN_BACKFILL
+                entries[origin].append(again.entry_of(each.upload))
+        count = sum(map(len, entries.values()))
+        sent += count
+        if count and not backfill.dry:
+            for origin, found_so in entries.items():
+                send(scope.route.name, found_so, ports, origin=f"{origin}-{backfill.id}", at=surveyed.at)
             backfill.progress(f"route {scope.route.name}: {counted(sent, 'upload')} sent")
-            pace(len(entries))
+            pace(count)
     return BackfillCounts(counts, size)
 
 
