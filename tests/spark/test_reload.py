@@ -10,8 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.test_publish import start_driver
+from tests.spark.test_replace import published_at_once
 from tests.spark.world import World
-from tests.support.patience import HANGING, eventually
+from tests.support.patience import HANGING
 from tidegate.core.manifests import Sealed, batch_folder, make_part
 from tidegate.core.publication import Published
 from tidegate.core.routes import Dataset
@@ -117,14 +118,7 @@ def test_two_drivers_that_reload_a_file_leave_its_rows_once(
     landed(world, f"{batch}0", upload)
     for number in (1, 2):
         sealed(world, f"{batch}{number}", upload, reloads=True)
-    drivers = [start_driver(world, warehouse, f"{batch}{number}", 1, gate=tmp_path) for number in (1, 2)]
-
-    def waiting() -> int:
-        return len(list(tmp_path.glob("waiting-*")))
-
-    eventually(waiting, lambda count: count == 2, waiting_for="both drivers to be about to publish")
-    (tmp_path / "open").touch()
-    assert sorted(driver.wait(HANGING) for driver in drivers) == [0, 1], "one of them has to look again"
+    assert published_at_once(world, warehouse, f"{batch}1", f"{batch}2", gate=tmp_path) == [0, 1], "one looks again"
     assert world.ids() == [1, 2]
     for number in (1, 2):
         assert run(world.attempt(f"{batch}{number}", 2), "ingest") == 0

@@ -277,6 +277,18 @@ def test_a_driver_that_is_killed_leaves_one_version(world: World, warehouse: Pat
     assert (receipt.tally.committed, receipt.tally.replaced) == (1, 1)
 
 
+def published_at_once(world: World, warehouse: Path, *batches: str, gate: Path) -> list[int]:
+    """A driver for each batch stages, and when all have, they publish. Their exit codes, sorted."""
+    drivers = [start_driver(world, warehouse, each, 1, gate=gate) for each in batches]
+
+    def waiting() -> int:
+        return len(list(gate.glob("waiting-*")))
+
+    eventually(waiting, lambda count: count == len(batches), waiting_for="the drivers to be about to publish")
+    (gate / "open").touch()
+    return sorted(driver.wait(HANGING) for driver in drivers)
+
+
 def test_two_processes_with_two_versions_leave_the_latest(
     world: World, warehouse: Path, batch: str, tmp_path: Path
 ) -> None:
@@ -284,14 +296,7 @@ def test_two_processes_with_two_versions_leave_the_latest(
     landed(world, f"{batch}0", put(world, 10, key="in/b.json"))
     for number in (1, 2):
         sealed(world, f"{batch}{number}", put(world, number))
-    drivers = [start_driver(world, warehouse, f"{batch}{number}", 1, gate=tmp_path) for number in (1, 2)]
-
-    def waiting() -> int:
-        return len(list(tmp_path.glob("waiting-*")))
-
-    eventually(waiting, lambda count: count == 2, waiting_for="both drivers to be about to publish")
-    (tmp_path / "open").touch()
-    assert sorted(driver.wait(HANGING) for driver in drivers) == [0, 1], "one of them has to look again"
+    assert published_at_once(world, warehouse, f"{batch}1", f"{batch}2", gate=tmp_path) == [0, 1], "one looks again"
     assert len(world.ids()) == 2
     for number in (1, 2):
         assert run(world.attempt(f"{batch}{number}", 2), "ingest") == 0

@@ -144,8 +144,9 @@ def _finding(
     if reloads and upload.version in versions:
         if upload.identity in unfinished:
             return BackfillFinding.UNFINISHED
-        waits = each.claimed is not None and each.claimed not in MAY_COME_BACK
-        return _BY_CLAIM[each.claimed] if waits and each.claimed else BackfillFinding.RELOADED
+        if each.claimed is None or each.claimed in MAY_COME_BACK:
+            return BackfillFinding.RELOADED
+        return _BY_CLAIM[each.claimed]
     if upload.version in versions or "" in versions:
         return BackfillFinding.LANDED
     if upload.identity in unfinished:

@@ -76,7 +76,8 @@ class Replacement:
         """How it ends: what is reloaded, and gives nothing today, keeps its rows."""
         if not item.reloads or read.outcome is Outcome.COMMITTED:
             return read
-        there = [each for each in self.held if (each.uri, each.version) == (item.upload.uri, item.upload.version)]
+        # by object: a schema that fits nothing has every file of a batch here
+        there = [each for each in self.contest.held.get(item.upload.uri, ()) if each.version == item.upload.version]
         why = read.error or str(read.outcome)
         return replace(present(there[0].batch, why), where=read.where) if there else read
 

@@ -148,10 +148,8 @@ def reload_batch(batch_id: str, ports: Ports, *, run: str, configured: Mapping[s
     """Send what a batch had landed to be loaded again, through the route of `configured` that takes its key today,
     whoever has landed it since. The job that gets it replaces its rows (`flows.replacing`). What another notice has
     under way is `elsewhere`, and what a person has given up stays so."""
-    manifest, outcomes = (
-        ports.work.get(batch_folder(batch_id) + "sealed.json"),
-        published_outcomes(batch_id, ports.work),
-    )
+    manifest = ports.work.get(batch_folder(batch_id) + "sealed.json")
+    outcomes = published_outcomes(batch_id, ports.work)
     if manifest is None or outcomes is None or (outcomes.fence and outcomes.tally == NO_TALLY):
         return Resend(Resent.NO_SUCH_BATCH)
     without = {(each.bucket, each.key, each.version) for each in outcomes.endings if each.outcome != Outcome.PRESENT}
