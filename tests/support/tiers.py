@@ -39,6 +39,7 @@ NONETHELESS = (
     "tests/spark/test_publish.py::test_a_worker_that_is_killed_at_its_third_batch_loses_none_of_the_three",
     "tests/spark/test_publish.py::test_a_zombie_that_wakes_after_the_fence_publishes_nothing",
     "tests/spark/test_publish.py::test_a_fence_that_comes_too_late_reports_the_rows_as_published",
+    "tests/simulation/test_bugs.py::test_every_mistake_finds_the_place_where_it_is_planted",
     "tests/simulation/test_model.py::test_a_broken_rule_is_noticed[given up in any state]",
 )
 """How the ids of those begin that `make test` runs all the same."""

@@ -40,11 +40,15 @@ def _nothing_landed(real: Any) -> Any:
     return compare
 
 
+def _from_nobody(real: Any) -> Any:
+    return lambda again, upload: replace(real(again, upload), takes_from="")
+
+
 BUGS = (
     Bug(
         "what was deleted is taken from nobody",
         "A backfill does not name the owners of what has landed before.",
-        (replaced("tidegate.flows.backfill:Again.owner_of", lambda real: lambda again, upload: ""),),
+        (replaced("tidegate.flows.backfill:Again.entry_of", _from_nobody),),
         "deleted_and_backfilled",
     ),
     Bug(
