@@ -18,6 +18,7 @@ from tests.support.patience import HANGING, eventually
 from tidegate.core.routes import Dataset
 from tidegate.flows.publish import run
 from tidegate.sinks.iceberg.table import IcebergTable
+from tidegate.sinks.iceberg.widen import add_columns
 
 pytestmark = pytest.mark.spark
 
@@ -115,7 +116,7 @@ def test_drivers_that_add_the_column_at_the_same_time_all_have_it(spark: SparkSe
     def add() -> None:
         gate.wait()
         try:
-            table.add_if_absent("_unknown", "string")
+            add_columns(spark, table, {"_unknown": "string"})
         except BaseException as error:
             failed.append(error)
 

@@ -293,11 +293,10 @@ def staged_of(stagings: Sequence[dict[str, Read | None]]) -> tuple[Staged, list[
     """`without_spoiled` of the files a, b and c, of which the stagings read what is given."""
     seen: list[list[str]] = []
 
-    def stage(items: Sequence[OwnedUpload], time: int) -> Staged:
-        assert time == len(seen) + 1
+    def stage(items: Sequence[OwnedUpload]) -> Staged:
+        reads = {at: stagings[len(seen)][item.upload.key] for at, item in enumerate(items)}
         seen.append([item.upload.key for item in items])
-        reads = {at: stagings[time - 1][item.upload.key] for at, item in enumerate(items)}
-        return Staged(time, sum(read.rows for read in reads.values() if read), reads)
+        return Staged(len(seen), sum(read.rows for read in reads.values() if read), reads)
 
     items = [OwnedUpload("n", Upload("landing", key, "v", 1)) for key in "abc"]
     return without_spoiled(items, stage), seen

@@ -25,7 +25,18 @@ from tidegate.formats.columns import check_type
 from tidegate.formats.pieces import Piece
 from tidegate.formats.reasons import AnotherFormat, Oversized, Undecodable
 from tidegate.formats.recognize import HEAD_BYTES, instead
-from tidegate.formats.registry import ENCODING, FORMATS, KEEP, REFUSE, REPORT, UNKNOWN, UTF_8, Format, share_of_bad_rows
+from tidegate.formats.registry import (
+    ENCODING,
+    FORMATS,
+    KEEP,
+    REFUSE,
+    REPORT,
+    UNKNOWN,
+    UTF_8,
+    Format,
+    share_of_bad_rows,
+    unknown_of,
+)
 from tidegate.formats.salvage import Fits, all_fit, allowed, limited
 from tidegate.formats.splits import Splitter
 from tidegate.formats.streams import Stream, head_of
@@ -134,7 +145,8 @@ class _Making:
 
     @staticmethod
     def of(format: str, options: OptionValues) -> "_Making":
-        return _Making(FORMATS[format], FORMATS[format].settled(dict(options)))
+        settled = FORMATS[format].settled(dict(options))
+        return _Making(FORMATS[format], {**settled, UNKNOWN.name: unknown_of(settled.items())})
 
     def make(self, name: str, *arguments: Any) -> Any:
         """What the function of this name in the format's module makes; None if there is none."""

@@ -34,12 +34,12 @@ def struct_type(fields: list[pa.Field], beside: Sequence[str] | None = None) -> 
 
 
 def _element(field: pa.Field, strict: bool) -> Any:
-    kind = _python_type(field.type, strict)
+    kind = python_type(field.type, strict)
     # what is raw may be null as it is; columns are checked for it
     return kind | None if field.nullable and kind is not msgspec.Raw else kind
 
 
-def _python_type(kind: pa.DataType, strict: bool) -> Any:
+def python_type(kind: pa.DataType, strict: bool = False) -> Any:
     """The Python type that msgspec checks a JSON value against. Raises ValueError if JSON has none."""
     if pa.types.is_boolean(kind):
         return bool

@@ -187,7 +187,7 @@ def share_of_bad_rows(options: Iterable[tuple[str, Any]]) -> float | None:
     return float(dict(options).get(BAD_ROWS_SHARE.name, BAD_ROWS_SHARE.default)) or None
 
 
-REPORT, REFUSE, IGNORE, KEEP = "report", "refuse", "ignore", "keep"
+REPORT, REFUSE, IGNORE, KEEP, ADD = "report", "refuse", "ignore", "keep", "add"
 REST = "_unknown"
 """The column of what is kept. It follows those of the route's schema."""
 
@@ -195,9 +195,10 @@ UNKNOWN = Option(
     "unknown",
     REPORT,
     "what becomes of columns that `schema` lacks, also of nested ones. report: they are left out, and their names are"
-    " told. keep: their values go as JSON into the column `_unknown`. refuse: the file is quarantined. ignore: they are"
-    " left out, and nobody looks for them",
-    _one_of("columns that the schema lacks are", (REPORT, KEEP, REFUSE, IGNORE)),
+    " told. keep: their values go as JSON into the column `_unknown`. add: they become columns of the table, and what"
+    " fits none goes into `_unknown`. refuse: the file is quarantined. ignore: they are left out, and nobody looks for"
+    " them",
+    _one_of("columns that the schema lacks are", (REPORT, KEEP, ADD, REFUSE, IGNORE)),
 )
 PART_OF_KEY = re.compile(r"\{(?P<column>[^{}]*)\}|(?P<any>\*)|(?P<text>[^{}*]+)|(?P<odd>.)", re.DOTALL)
 
@@ -241,8 +242,13 @@ def _finds(from_key: str) -> str:
 
 
 def unknown_of(options: Iterable[tuple[str, Any]]) -> str:
-    """What becomes of unknown columns, by the options of a dataset."""
-    return str(dict(options).get(UNKNOWN.name, UNKNOWN.default))
+    """What decoders do with unknown columns, by the options of a dataset: what is added is kept first."""
+    return KEEP if adds(options) else str(dict(options).get(UNKNOWN.name, UNKNOWN.default))
+
+
+def adds(options: Iterable[tuple[str, Any]]) -> bool:
+    """Whether unknown columns become columns of the table (`formats.added`)."""
+    return dict(options).get(UNKNOWN.name) == ADD
 
 
 FROM_KEY = Option(

@@ -18,15 +18,18 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
 from tidegate.core.uploads import Upload
+from tidegate.formats.added import AddedColumns, NewNames
 from tidegate.formats.from_key import KeyColumns
 from tidegate.formats.paths import misplaced
 from tidegate.formats.reasons import Undecodable, too_large
+from tidegate.formats.registry import adds
 from tidegate.formats.said import BadRow, said_of
 from tidegate.formats.salvage import places_of, rows_with_bad
 from tidegate.formats.splits import Split
 from tidegate.formats.streams import STORED_BYTES, ByteSource, HeldBytes
 from tidegate.reading.careful import careful
 from tidegate.reading.decoding import Decode, Decoding, Larger
+from tidegate.reading.emitted import EMIT_BYTES, batches_of, encoded, for_each_row
 from tidegate.reading.fetch import (
     Deleted,
     Fetched,
@@ -46,11 +49,11 @@ from tidegate.reading.together import JOINED_BYTES, DecodeAll, Span, Together, o
 
 FETCH_THREADS = 64
 FETCH_AHEAD_BYTES = 64_000_000
-EMIT_BYTES = 16_000_000
-EMIT_ROWS = 16_384
 LINEAGE_ROWS = 1 << 20
 """The most rows of a file that get their lineage at once: the uri may have 1,093 bytes, and Arrow counts the bytes of a
 column of text in 32 bits. It notices no overflow if it repeats a value (pyarrow 26.0.1)."""
+
+NO_COLUMNS = pa.schema([])
 
 Received = tuple[int, OwnedUpload, Fetched]
 """An item with its position, and what S3 handed out."""
@@ -104,15 +107,23 @@ class Reader:
     encoded: bool = False
     """Emit the lineage's texts as dictionaries: a text for each file, and a number for each row. Arrow writes them as
     they are, Spark cannot read them."""
+    beside: pa.Schema = NO_COLUMNS
+    """Columns of the table that `schema` lacks, if they are filled (`formats.added`)."""
+    names: NewNames | None = None
+    """Where names are noted that may become such columns."""
     keys: KeyColumns = field(init=False, repr=False)
+    added: AddedColumns | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        given = self.dataset
         object.__setattr__(self, "keys", self.decoding.keys)
+        added = AddedColumns.of(self.beside, given.format, dict(given.options)) if adds(given.options) else None
+        object.__setattr__(self, "added", added)
 
     @property
     def emitted(self) -> pa.Schema:
         """The schema of the batches of rows."""
-        return pa.schema([*self.schema, *(LINEAGE_ENCODED if self.encoded else LINEAGE)])
+        return pa.schema([*self.schema, *self.beside, *(LINEAGE_ENCODED if self.encoded else LINEAGE)])
 
     @property
     def decoding(self) -> Decoding:
@@ -210,7 +221,7 @@ class Reader:
         return None if isinstance(body, TooLarge) and body.size != item.upload.size else body
 
     def _emitted(self, item: OwnedUpload, before: int, table: pa.Table, first: int) -> Iterator[pa.RecordBatch]:
-        return _batches(list(self._with_lineage(Span(table, [0], [table.num_rows], [()]), [item], before + first)))
+        return batches_of(list(self._with_lineage(Span(table, [0], [table.num_rows], [()]), [item], before + first)))
 
     def _read(
         self,
@@ -244,13 +255,13 @@ class Reader:
                         waiting.append(table)
                         size += table.nbytes
                         if size >= EMIT_BYTES:
-                            yield from _batches(waiting)
+                            yield from batches_of(waiting)
                             waiting, size = [], 0
             for position, item, body in larger:
-                yield from _batches(waiting)
+                yield from batches_of(waiting)
                 waiting, size = [], 0
                 yield from self._streamed(item, body, decode, partial(report, position))
-        yield from _batches(waiting)
+        yield from batches_of(waiting)
 
     def _portions(self, items: Sequence[tuple[int, OwnedUpload]]) -> Iterator[list[Received]]:
         """The items in order, each with its bytes, so many at once that decoding them together is cheap."""
@@ -350,12 +361,12 @@ class Reader:
         numbers = places
         if len(items) > 1:
             numbers = places - np.repeat(np.cumsum(counts) - counts, counts)
-        for_each_row = _encoded if self.encoded else _for_each_row
+        each_row = encoded if self.encoded else for_each_row
         values = (
-            for_each_row([item.upload.uri for item in items], counts),
-            for_each_row([item.upload.version for item in items], counts),
+            each_row([item.upload.uri for item in items], counts),
+            each_row([item.upload.version for item in items], counts),
             pa.array(numbers, pa.int64()),
-            for_each_row([self.batch], np.array([len(numbers)])),
+            each_row([self.batch], np.array([len(numbers)])),
             pa.repeat(pa.scalar(self.ingested_at, LINEAGE.field("_ingested_at").type), len(numbers)),
         )
         if self.keys.names:
@@ -365,28 +376,8 @@ class Reader:
                 name: pa.concat_arrays([each[name] for each in of_each_file]).take(file) for name in self.keys.names
             }
             table = self.keys.joined(table, told)
-        return pa.Table.from_arrays([*table.columns, *values], schema=self.emitted)
-
-
-def _for_each_row(values: Sequence[str], counts: np.ndarray) -> pa.Array:
-    """The value of each row's file. To repeat one value is cheaper than to take from several."""
-    if len(values) == 1:
-        return pa.repeat(values[0], counts[0])
-    return pa.array(values, pa.string()).take(pa.array(np.repeat(np.arange(len(values)), counts)))
-
-
-def _encoded(values: Sequence[str], counts: np.ndarray) -> pa.Array:
-    numbers = pa.array(np.repeat(np.arange(len(values), dtype=np.int32), counts))
-    return pa.DictionaryArray.from_arrays(numbers, pa.array(values, pa.string()))
-
-
-def _batches(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
-    """The tables' rows in batches. Small tables go together, because each batch costs time. Large ones are sliced,
-    because Spark has a batch whole in memory, and Arrow at most 2 GB in one column."""
-    small = [table for table in tables if table.nbytes < EMIT_BYTES]
-    if small:
-        yield from pa.concat_tables(small).combine_chunks().to_batches(max_chunksize=EMIT_ROWS)
-    for table in tables:
-        if table.nbytes >= EMIT_BYTES:
-            rows = max(1, min(EMIT_ROWS, table.num_rows * EMIT_BYTES // table.nbytes))
-            yield from table.to_batches(max_chunksize=rows)
+        columns = table.columns
+        if self.added:
+            found, columns[-1] = self.added.taken(columns[-1], self.names)
+            columns += found
+        return pa.Table.from_arrays([*columns, *values], schema=self.emitted)

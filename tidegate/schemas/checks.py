@@ -24,7 +24,7 @@ def mistakes(columns: Sequence[Column], format: str, *, keeps: bool = False) -> 
             why = "Tidegate adds this column itself, for the lineage of each row"
             yield SchemaMistake(column.name_at, f"`{column.name}`: {why}. Call yours otherwise")
         if keeps and column.name.lower() == REST:
-            why = 'Tidegate adds this column itself, because of unknown = "keep"'
+            why = "Tidegate adds this column itself, because of `unknown`"
             yield SchemaMistake(column.name_at, f"`{column.name}`: {why}. Call yours otherwise")
         if format == "csv" and nested(column.type):
             why = "a field of a CSV file is a single value"

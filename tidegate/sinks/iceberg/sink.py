@@ -2,9 +2,10 @@
 
 import datetime
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from typing import Any, cast
 
 from pyspark.errors import (
@@ -14,7 +15,7 @@ from pyspark.errors import (
 )
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidegate.core.manifests import OwnedUpload, bin_pack, pack_tasks, unpack_task
@@ -25,7 +26,7 @@ from tidegate.core.replacing import HeldRows, RowsPlace
 from tidegate.core.routes import Dataset, reading_of
 from tidegate.flows.sink import Hopeless, RejectedUndecided, SeenVersion, Staged
 from tidegate.formats.decode import decoder
-from tidegate.formats.registry import KEEP, REST, share_of_bad_rows, unknown_of
+from tidegate.formats.registry import KEEP, REST, adds, share_of_bad_rows, unknown_of
 from tidegate.reading.reader import Reader, with_lineage
 from tidegate.sinks.iceberg.causes import MISTAKES, cause
 from tidegate.sinks.iceberg.columns import ColumnFacts, misfit
@@ -39,9 +40,9 @@ from tidegate.sinks.iceberg.spoiled import without_spoiled
 from tidegate.sinks.iceberg.table import BRANCHES, IcebergTable
 from tidegate.sinks.iceberg.target import IcebergTarget, asking
 from tidegate.sinks.iceberg.tasks import files_of_driver, files_of_tasks, rows_of_tasks
+from tidegate.sinks.iceberg.told import Task, Told
+from tidegate.sinks.iceberg.widen import MOST_ADDED, ROUNDS, FoundNames, add_columns, beside
 
-Task = bytes | SplitTask
-"""What a task of Spark reads: packed uploads, or a split of one."""
 TASK_BYTES = 64_000_000
 TASK_OBJECTS = 10_000
 DRIVER_BYTES = 8_000_000
@@ -148,7 +149,7 @@ class IcebergSink:
             wanted = facts_of(_struct(with_lineage(self.dataset.schema)))
             there = facts_of(self.iceberg.schema)
             if REST not in there and unknown_of(self.dataset.options) == KEEP:
-                self.iceberg.add_if_absent(REST, wanted[REST].type)
+                add_columns(self.spark, self.iceberg, {REST: wanted[REST].type})
                 there = facts_of(self.iceberg.schema)
             if reason := misfit(self.dataset.table, there, wanted, self.iceberg.now_called):
                 raise Hopeless(reason)
@@ -192,7 +193,18 @@ class IcebergSink:
         reader = self._reader(careful)
         with asking():
             splits = survey(self.spark.sparkContext, reader, items, TASK_BYTES)
-        staged = without_spoiled(items, partial(self._stage_once, reader, splits, at))
+        branches = self._branches()
+        had = set(reader.beside.names)
+        for rounds_left in reversed(range(ROUNDS)):
+            found = self.spark.sparkContext.accumulator({}, FoundNames())
+            staged = without_spoiled(items, partial(self._stage_once, reader, splits, at, branches, found))
+            if not (rounds_left and found.value):
+                break
+            former, reader = reader, self._widened(reader, found.value)
+            if reader.beside == former.beside:
+                break
+        if had:
+            staged = replace(staged, reads={at: _without(had, read) for at, read in staged.reads.items()})
         bad = [item for position, item in enumerate(items) if (read := staged.reads.get(position)) and read.rejected]
         if not bad:
             return staged
@@ -202,14 +214,31 @@ class IcebergSink:
         with asking():
             # the table's own partition, which the route's may not be: what its paths cannot hold, no task may meet
             dataset = replace(self.dataset, partition_by=self.iceberg.partition_by)
-        return Reader(
-            dataset,
-            to_arrow_schema(_struct(self.dataset.schema)),
-            self.batch,
-            datetime.datetime.now(datetime.UTC),
-            self.landing_owner,
-            careful,
-        )
+            reader = Reader(
+                dataset,
+                to_arrow_schema(_struct(self.dataset.schema)),
+                self.batch,
+                datetime.datetime.now(datetime.UTC),
+                self.landing_owner,
+                careful,
+            )
+            return self._widened(reader, {}) if adds(self.dataset.options) else reader
+
+    def _widened(self, reader: Reader, found: Mapping[str, str]) -> Reader:
+        """A reader that fills the columns of the table which the route's schema lacks; those for `found` are added
+        before."""
+        with asking():
+            if len(found) <= MOST_ADDED:
+                add_columns(self.spark, self.iceberg, found)
+            else:
+                log.warning("table %s: %s new names in a batch, so none becomes a column", self.table, len(found))
+            filled = beside(self.iceberg.schema, _struct(with_lineage(self.dataset.schema)))
+        return replace(reader, beside=to_arrow_schema(StructType(filled)))
+
+    def _branches(self) -> Iterator[str]:
+        """The names of the branches on which this driver stages, one after the other."""
+        yield self.branch
+        yield from (f"{self.branch}_{time}" for time in count(2))
 
     def stage_rejected(self, items: Sequence[OwnedUpload], table: str) -> RejectedRows:
         if not self.sets_aside:
@@ -234,13 +263,18 @@ class IcebergSink:
         return rejected_rows(self.spark, reader, items, TASK_BYTES, TASK_OBJECTS)
 
     def _stage_once(
-        self, reader: Reader, splits: Splits, at: int | None, items: Sequence[OwnedUpload], time: int
+        self,
+        reader: Reader,
+        splits: Splits,
+        at: int | None,
+        branches: Iterator[str],
+        found: Any,
+        items: Sequence[OwnedUpload],
     ) -> Staged:
-        """Stage the rows of `items` on a new branch, the `time`-th of this driver. A file that is not to be read in
-        splits again leaves `splits`."""
-        branch = self.branch if time == 1 else f"{self.branch}_{time}"
+        """Stage the rows of `items` on a new branch, the next of `branches`. A file that is not to be read in splits
+        again leaves `splits`. `found` gets the names that may become columns."""
         with asking():
-            staged, added, told = self._stage_rows(reader, self._tasks(items, splits), branch, at)
+            staged, added, told = self._stage_rows(reader, self._tasks(items, splits), next(branches), at, found)
             whole = partial(read_whole, self.spark.sparkContext, reader)
             reads = endings_of(items, splits, Endings.plain(told.of_splits.value), whole)
         return Staged(staged, added, {**Endings.plain(told.endings.value), **reads}, slowly=told.slowly)
@@ -262,8 +296,8 @@ class IcebergSink:
             return self.iceberg.stage_nothing(self.branch, self.marks)
 
     def _stage_rows(
-        self, reader: Reader, tasks: Sequence[Task], branch: str, at: int | None
-    ) -> tuple[int, int, "_Told"]:
+        self, reader: Reader, tasks: Sequence[Task], branch: str, at: int | None, names: Any
+    ) -> tuple[int, int, Told]:
         """Stage the rows of the tasks on a new branch: the snapshot, how many rows Iceberg counted, and how the reading
         ended."""
         iceberg = self.iceberg
@@ -271,7 +305,7 @@ class IcebergSink:
         encoded = replace(reader, encoded=True)
         found = layout(loaded.facts(), encoded.emitted, dict(self.spark.conf.getAll))
         if isinstance(found, Layout):
-            told = self._told()
+            told = self._told(names)
             read = partial(told.read, encoded)
             if self._reads_itself(encoded, tasks):
                 files = files_of_driver(tasks[0], read, found, branch)
@@ -283,15 +317,17 @@ class IcebergSink:
                 f"the rows of a task are in more than {MOST_PARTITIONS} partitions, or of years before 1 or after 9999"
             )
         log.info("Spark writes the data files of table %s: %s", self.table, found.reason)
-        told = replace(self._told(), slowly=found.reason if found.avoidable else "")
-        rows = rows_of_tasks(self.spark, tasks, partial(told.read, reader), _struct(with_lineage(self.dataset.schema)))
+        told = replace(self._told(names), slowly=found.reason if found.avoidable else "")
+        columns = from_arrow_schema(reader.emitted)
+        rows = rows_of_tasks(self.spark, tasks, partial(told.read, reader), columns)
         for name in (each.name for each in iceberg.schema if each.name not in rows.columns):
             rows = rows.withColumn(name, lit(None))
         return (*iceberg.stage(rows, branch, self.marks, at), told)
 
-    def _told(self) -> "_Told":
+    def _told(self, names: Any) -> Told:
         context = self.spark.sparkContext
-        return _Told(context.accumulator({}, Endings[int]()), context.accumulator({}, Endings[tuple[int, int]]()))
+        endings = context.accumulator({}, Endings[int]()), context.accumulator({}, Endings[tuple[int, int]]())
+        return Told(*endings, names)
 
     def _tasks(self, items: Sequence[OwnedUpload], splits: Splits) -> list[Task]:
         split = set(in_splits(items, splits))
@@ -326,25 +362,9 @@ class IcebergSink:
                 self.iceberg_of(table).drop_branches(self.branches)
 
 
-@dataclass(frozen=True)
-class _Told:
-    """What the tasks of one job tell of the uploads, and of the splits of some. `slowly` is as in `Staged`."""
-
-    endings: Any
-    of_splits: Any
-    slowly: str = ""
-
-    def read(self, reader: Reader, task: Task) -> Iterator[Any]:
-        """The rows of a task, on an executor."""
-        if isinstance(task, SplitTask):
-            return reader.read_split(task.item, task.split, partial(self._report_split, task))
-        return reader.read(unpack_task(task), self._report)
-
-    def _report(self, position: int, ended: Read) -> None:
-        self.endings.add({position: ended})
-
-    def _report_split(self, task: SplitTask, ended: Read) -> None:
-        self.of_splits.add({(task.position, task.number): ended})
+def _without(had: Collection[str], read: Read | None) -> Read | None:
+    """What is said of a file, without the names that are columns of the table."""
+    return read and replace(read, unknown=tuple(name for name in read.unknown if name not in had))
 
 
 def _is_small(sizes: Sequence[int]) -> bool:

@@ -30,8 +30,8 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.flows.sink import Staged
 
-StageOnce = Callable[[Sequence[OwnedUpload], int], Staged]
-"""Stages these uploads; the number of the staging, from 1, makes the name of its branch."""
+StageOnce = Callable[[Sequence[OwnedUpload]], Staged]
+"""Stages these uploads, on a branch of its own."""
 
 
 def without_spoiled(items: Sequence[OwnedUpload], stage: StageOnce) -> Staged:
@@ -39,10 +39,8 @@ def without_spoiled(items: Sequence[OwnedUpload], stage: StageOnce) -> Staged:
     upload. The reads are those of all items, by their positions."""
     ended: dict[int, Read | None] = {}
     rest = list(range(len(items)))
-    time = 0
     while True:
-        time += 1
-        staged = stage([items[position] for position in rest], time)
+        staged = stage([items[position] for position in rest])
         reads = {rest[number]: read for number, read in staged.reads.items()}
         contradicted = any(read is None for read in reads.values())
         if contradicted or not any(read is not None and read.spoiled for read in reads.values()):

@@ -19,7 +19,6 @@ from typing import Any
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import broadcast
@@ -94,16 +93,12 @@ class IcebergTable:
     def schema(self) -> StructType:
         return self._spark.table(quoted(self.name)).schema
 
-    def add_if_absent(self, column: str, kind: str) -> None:
-        """Add it, nullable, unless it was there under another name, or is in another case: that is for a person. If
-        several drivers do at once, one succeeds and the others find it."""
-        names = {name.lower() for name in self.schema.names}
-        if column not in names and self.now_called(column) is None:
-            try:
-                self._spark.sql(f"ALTER TABLE {quoted(self.name)} ADD COLUMN {quoted(column)} {kind}")
-            except (Py4JJavaError, PySparkException):
-                if column not in self.schema.names:
-                    raise
+    @property
+    def ever_had(self) -> set[str]:
+        """The names of the columns of all schemas of the table, in lower case. One call of the JVM for each schema."""
+        parser = self._jvm.org.apache.iceberg.SchemaParser
+        schemas = (json.loads(parser.toJson(each)) for each in self._load().operations().current().schemas())
+        return {field["name"].lower() for schema in schemas for field in schema["fields"]}
 
     def let_rows_go(self) -> str:
         """See to it that rows can be replaced (`removal.let_rows_go`)."""

@@ -1,0 +1,228 @@
+"""`unknown = "add"`: what files have becomes columns of the table, on a real Spark and Iceberg."""
+
+import json
+import signal
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.test_publish import start_driver
+from tests.spark.world import World
+from tests.support.patience import HANGING, eventually
+from tidegate.core.routes import Dataset
+from tidegate.flows.publish import run
+from tidegate.sinks.iceberg.table import IcebergTable
+from tidegate.sinks.iceberg.widen import MOST_ADDED, add_columns
+
+SCHEMA = "id bigint, customer struct<city:string>"
+pytestmark = pytest.mark.spark
+
+ADDS = (("unknown", "add"),)
+FIRST = [
+    {"id": 1, "coupon": "A", "customer": {"city": "Ulm", "vip": True}, "at": "2026-03-01T10:00:00Z"},
+    {"id": 2, "amount": 5, "customer": {"city": "Ulm"}, "lines": [1, 2]},
+    {"id": 3, "amount": 2.5, "coupon": None, "flag": True, "day": "2026-03-01"},
+]
+TYPES = {
+    "coupon": "string",
+    "at": "timestamp",
+    "amount": "double",
+    "flag": "boolean",
+    "day": "date",
+}
+
+
+def adding(spark: SparkSession, schema: str = SCHEMA, format: str = "json", **more: Any) -> World:
+    options = tuple(sorted((*ADDS, *more.pop("options", ()))))
+    name = f"lake.tests.a{uuid.uuid4().hex[:12]}"
+    return World(Dataset(name, f"{schema}\n\n, _unknown string", format, options=options, **more), spark)
+
+
+def put(world: World, batch: str, *files: Sequence[Mapping[str, Any]]) -> None:
+    bodies = ["".join(json.dumps(row) + "\n" for row in rows).encode() for rows in files]
+    world.seal(batch, world.put({f"in/{batch}-{number}.json": body for number, body in enumerate(bodies)}))
+
+
+def landed(world: World, batch: str, *files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    put(world, batch, *files)
+    assert run(world.attempt(batch, 1), "ingest") == 0, world.failure(batch, 1)
+    return rows_of(world, batch)
+
+
+def rows_of(world: World, batch: str) -> list[dict[str, Any]]:
+    """The rows of a batch without their lineage, what is null left out."""
+    found = (row.asDict(recursive=True) for row in world.rows() if row["_batch_id"] == batch)
+    return [{name: value for name, value in row.items() if value is not None and name not in LINEAGE} for row in found]
+
+
+LINEAGE = ("_source_uri", "_source_version", "_source_row", "_batch_id", "_ingested_at")
+
+
+def added(world: World) -> dict[str, str]:
+    columns = {
+        each.name: each.dataType.simpleString() for each in IcebergTable(world.spark, world.dataset.table).schema
+    }
+    return {name: kind for name, kind in columns.items() if name not in ("id", "customer", "_unknown", *LINEAGE)}
+
+
+def kept(row: Mapping[str, Any]) -> Any:
+    return json.loads(row["_unknown"]) if "_unknown" in row else None
+
+
+@pytest.mark.parametrize("written_by_spark", [False, True])
+def test_new_names_become_columns_and_the_rest_is_kept(spark: SparkSession, batch: str, written_by_spark: bool) -> None:
+    world = adding(spark)
+    if written_by_spark:
+        world.attempt(batch, 1).sink.prepare()
+        world.sql("ALTER TABLE {t} WRITE ORDERED BY id")
+    one, two, three = landed(world, batch, FIRST)
+    assert added(world) == TYPES
+    assert (one["coupon"], str(one["at"]), kept(one)) == ("A", "2026-03-01 10:00:00", {"customer": {"vip": True}})
+    assert (two["amount"], kept(two)) == (5.0, {"lines": [1, 2]})
+    assert (three["amount"], three["flag"], str(three["day"]), kept(three)) == (2.5, True, "2026-03-01", None)
+    assert "coupon" not in three
+    # told once, by the batch that brought them
+    assert world.outcomes(batch).unknown.names.keys() == {*TYPES, "customer.vip", "lines"}
+
+
+def test_a_later_file_changes_no_type_and_loses_no_value(spark: SparkSession, batch: str) -> None:
+    world = adding(spark)
+    landed(world, f"{batch}1", [{"id": 1, "size": 7, "at": "2026-03-01T10:00:00Z"}])
+    assert added(world) == {"size": "bigint", "at": "timestamp"}
+    rows = landed(
+        world,
+        f"{batch}2",
+        [{"id": 2, "size": 7.5, "at": "soon"}, {"id": 3, "size": 8, "Size": 1}, {"id": 4, "size": "9", "new": "x"}],
+    )
+    assert added(world) == {"size": "bigint", "at": "timestamp", "new": "string"}
+    assert [kept(row) for row in rows] == [{"at": "soon", "size": 7.5}, {"Size": 1}, {"size": "9"}]
+    assert [row.get("size") for row in rows] == [None, 8, None]
+    assert world.outcomes(f"{batch}2").unknown.names.keys() == {"Size", "new"}
+
+
+def test_what_somebody_has_renamed_or_dropped_is_not_added_again(spark: SparkSession, batch: str) -> None:
+    world = adding(spark)
+    landed(world, f"{batch}1", [{"id": 1, "one": 1, "two": 2}])
+    world.sql("ALTER TABLE {t} RENAME COLUMN one TO first")
+    world.sql("ALTER TABLE {t} DROP COLUMN two")
+    (row,) = landed(world, f"{batch}2", [{"id": 2, "one": 1, "two": 2, "first": 3}])
+    assert (row["first"], kept(row)) == (3, {"one": 1, "two": 2})
+    assert added(world) == {"first": "bigint"}
+
+
+def test_keys_of_a_map_become_no_columns(spark: SparkSession, batch: str) -> None:
+    world = adding(spark)
+    row = {f"k{number}": number for number in range(MOST_ADDED + 1)}
+    (found,) = landed(world, batch, [{"id": 1, **row}])
+    assert kept(found) == row
+    assert added(world) == {}
+
+
+def test_a_column_that_the_owner_has_added_is_filled(spark: SparkSession, batch: str) -> None:
+    world = adding(spark)
+    landed(world, f"{batch}1", [{"id": 1}])
+    world.sql("ALTER TABLE {t} ADD COLUMNS (price decimal(10,2), small int, blob binary)")
+    rows = landed(
+        world,
+        f"{batch}2",
+        [{"id": 1, "price": 1.25, "small": 5, "blob": "YQ=="}, {"id": 2, "price": 1.255, "small": 1 << 40}],
+    )
+    assert [(str(row.get("price")), row.get("small"), kept(row)) for row in rows] == [
+        ("1.25", 5, {"blob": "YQ=="}),
+        ("None", None, {"price": 1.255, "small": 1 << 40}),
+    ]
+
+
+def test_csv_tells_types_as_init_does(spark: SparkSession, batch: str) -> None:
+    options = (("decimal", ","), ("delimiter", ";"), ("null", "NA"))
+    world = adding(spark, "id bigint", "csv", options=options)
+    body = b"id;n;price;zip;day\n1;5;1,5;01234;2026-03-01\n2;NA;2,25;99999;2026-03-02\n"
+    world.seal(batch, world.put({"in/a.csv": body}))
+    assert run(world.attempt(batch, 1), "ingest") == 0, world.failure(batch, 1)
+    columns = {each.name: each.dataType.simpleString() for each in IcebergTable(spark, world.dataset.table).schema}
+    assert {name: columns[name] for name in ("n", "price", "zip", "day")} == {
+        "n": "bigint",
+        "price": "double",
+        "zip": "string",
+        "day": "date",
+    }
+    rows = rows_of(world, batch)
+    assert [(row.get("n"), row["price"], row["zip"], str(row["day"]), kept(row)) for row in rows] == [
+        (5, 1.5, "01234", "2026-03-01", None),
+        (None, 2.25, "99999", "2026-03-02", None),
+    ]
+
+
+@pytest.mark.parametrize("round", range(3))
+def test_drivers_that_add_other_columns_at_the_same_time_add_all(spark: SparkSession, batch: str, round: int) -> None:
+    world = adding(spark)
+    landed(world, batch, [{"id": 1}])
+    table = IcebergTable(spark, world.dataset.table)
+    failed: list[BaseException] = []
+    gate = threading.Barrier(3)
+
+    def add(number: int) -> None:
+        gate.wait()
+        try:
+            add_columns(spark, table, {f"own{number}": "string", "shared": "bigint", f"more{number}": "date"})
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=add, args=[number]) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert added(world).keys() == {"shared", *(f"{name}{number}" for name in ("own", "more") for number in range(3))}
+
+
+def test_two_batches_that_add_at_the_same_time_lose_no_column(
+    spark: SparkSession, warehouse: Path, batch: str, tmp_path: Path
+) -> None:
+    world = adding(spark)
+    landed(world, f"{batch}0", [{"id": 1}])
+    put(world, f"{batch}1", [{"id": 2, "one": 1, "both": "x"}])
+    put(world, f"{batch}2", [{"id": 3, "two": 2, "both": 5}])
+    drivers = [start_driver(world, warehouse, f"{batch}{number}", 1, gate=tmp_path) for number in (1, 2)]
+    waiting = "both to have staged"
+    eventually(lambda: len(list(tmp_path.glob("waiting-*"))), lambda count: count == 2, waiting_for=waiting)
+    (tmp_path / "open").touch()
+    assert [driver.wait(HANGING) for driver in drivers] == [0, 0]
+    (one,), (two,) = rows_of(world, f"{batch}1"), rows_of(world, f"{batch}2")
+    assert added(world).keys() == {"one", "two", "both"}
+    assert (one["one"], two["two"]) == (1, 2)
+    both = [one.get("both", kept(one) and kept(one)["both"]), two.get("both", kept(two) and kept(two)["both"])]
+    assert both == ["x", 5]
+
+
+@pytest.mark.parametrize("die_before", ["stage", "publish", "write_receipt"])
+def test_a_driver_that_is_killed_lands_each_value_once(
+    spark: SparkSession, warehouse: Path, batch: str, die_before: str
+) -> None:
+    world = adding(spark)
+    landed(world, f"{batch}1", [{"id": 1}])
+    put(world, batch, [{"id": 2, "coupon": "A"}])
+    assert start_driver(world, warehouse, batch, 1, die_before=die_before).wait(HANGING) == -signal.SIGKILL
+    assert run(world.attempt(batch, 2), "ingest") == 0, world.failure(batch, 2)
+    assert [row["coupon"] for row in rows_of(world, batch)] == ["A"]
+
+
+def test_a_route_that_replaces_adds_too(spark: SparkSession, batch: str) -> None:
+    world = adding(spark, replaces=True)
+    (row,) = landed(world, batch, [{"id": 1, "coupon": "A"}])
+    assert row["coupon"] == "A"
+
+
+def test_a_route_that_keeps_again_leaves_the_columns(spark: SparkSession, batch: str) -> None:
+    world = adding(spark)
+    landed(world, f"{batch}1", [{"id": 1, "coupon": "A"}])
+    keeping = World(replace(world.dataset, options=(("unknown", "keep"),)), spark)
+    (row,) = landed(keeping, f"{batch}2", [{"id": 2, "coupon": "B"}])
+    assert kept(row) == {"coupon": "B"}

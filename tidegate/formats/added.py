@@ -1,0 +1,195 @@
+"""Columns that a table has and the route's schema lacks (`unknown = "add"`): their values come out of `_unknown`.
+
+What a file has beyond the schema is kept as JSON first, whatever the format is (`formats.rest`,
+`formats.json_unknown`). A member of that text that is called as such a column, and whose value fits it, becomes its
+value. Any other one stays in the text. So no value is lost, and no row is refused for what the schema does not name.
+
+Names that are no columns yet are noted, with the type that `tidegate init` would write for their values.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from tidegate.formats.columns import conform
+from tidegate.formats.dialect import Dialect, of_options
+from tidegate.formats.guess_text import Digits, GuessedType, SeenValues, without_repeated
+from tidegate.formats.json_unknown import OBJECT
+from tidegate.formats.json_values import maker, python_type
+from tidegate.formats.reasons import Undecodable
+from tidegate.formats.unfit import OF_VALUES
+
+TEXT = pa.string()
+NULL = b"null"
+NESTED = b"{["
+PLAIN = ("boolean", "bigint", "double", "string", "date", "timestamp", "timestamp_ntz")
+"""The types of the columns that are added. Each is the widest of its kind, so a later file widens none."""
+NOT_IN_NAMES = '"\\.`'
+"""Characters of no column that is added: SQL and Iceberg read a point as the way into a struct."""
+MOST_SEEN = 10_000
+"""The type of a name is told by so many of its values in a task."""
+MOST_LOOKED_AT = 200_000
+"""So many values of names without a column are looked at in a task."""
+ROWS = 16_384
+"""So many rows are taken at a time: their members are objects of Python."""
+ODD_VALUES = 20
+"""So many different values that do not fit are found by reading all of a column again; then each is read by itself."""
+
+
+@dataclass(frozen=True)
+class AddedColumns:
+    """The columns of `schema` are those that the table has and the route's schema lacks: single values, nullable.
+    `dialect` is that of CSV, which has every value as text; None for other formats."""
+
+    schema: pa.Schema
+    dialect: Dialect | None = None
+
+    @staticmethod
+    def of(schema: pa.Schema, format: str, options: Mapping[str, Any]) -> "AddedColumns":
+        return AddedColumns(schema, of_options(dict(options)) if format == "csv" else None)
+
+    def taken(self, rest: pa.ChunkedArray, names: "NewNames | None" = None) -> tuple[list[pa.Array], pa.Array]:
+        """The columns for these texts, and what stays of the texts. What stays is noted in `names`."""
+        parts = [self._of_some(rest.slice(begin, ROWS), names) for begin in range(0, max(1, len(rest)), ROWS)]
+        columns, texts = zip(*parts, strict=True)
+        return [pa.concat_arrays(each) for each in zip(*columns, strict=True)], pa.concat_arrays(texts)
+
+    def _of_some(self, rest: pa.ChunkedArray, names: "NewNames | None") -> tuple[list[pa.Array], pa.Array]:
+        texts = rest.cast(pa.binary()).to_pylist()
+        rows = [row for row, text in enumerate(texts) if text is not None]
+        lines = OBJECT.decode_lines(b"\n".join(texts[row] for row in rows)) if rows else []
+        sizes = [len(line) for line in lines]
+        columns = [self._column(lines, rows, len(texts), each) for each in self.schema]
+        for row, line, size in zip(rows, lines, sizes, strict=True):
+            if len(line) < size:
+                texts[row] = msgspec.json.encode(line) if line else None
+        if names is not None:
+            names.see(lines, self.dialect)
+        return columns, pa.array(texts, pa.binary()).cast(TEXT)
+
+    def _column(
+        self, lines: Sequence[dict[str, msgspec.Raw]], rows: Sequence[int], count: int, field: pa.Field
+    ) -> pa.Array:
+        """The values of a column, which leave the lines."""
+        there = [(number, raw) for number, line in enumerate(lines) if (raw := line.get(field.name)) is not None]
+        values = [(number, value) for number, value in _read(there, field.type, self.dialect) if value is not None]
+        array, kept = self._fitting([value for _, value in values], field)
+        places: list[int | None] = [None] * count
+        for place, number in enumerate(kept):
+            places[rows[values[number][0]]] = place
+            del lines[values[number][0]][field.name]
+        for number, raw in there:
+            if bytes(raw) == NULL:
+                del lines[number][field.name]
+        return array.take(pa.array(places, pa.int64()))
+
+    def _fitting(self, values: Sequence[Any], field: pa.Field) -> tuple[pa.Array, Sequence[int]]:
+        """Those that fit, and their numbers."""
+        kept: Sequence[int] = range(len(values))
+        for _ in range(ODD_VALUES):
+            try:
+                return self._array([values[number] for number in kept], field), kept
+            except MemoryError:
+                raise
+            except Undecodable as error:
+                if error.row is None:
+                    break
+                odd = values[kept[error.row]]
+                kept = [number for number in kept if values[number] != odd]
+            except OF_VALUES:
+                break
+        fits: dict[Any, bool] = {}
+        kept = [number for number in kept if self._fits(values[number], field, fits)]
+        return self._array([values[number] for number in kept], field), kept
+
+    def _fits(self, value: Any, field: pa.Field, known: dict[Any, bool]) -> bool:
+        if value not in known:
+            try:
+                self._array([value], field)
+                known[value] = True
+            except (Undecodable, *OF_VALUES):
+                known[value] = False
+        return known[value]
+
+    def _array(self, values: Sequence[Any], field: pa.Field) -> pa.Array:
+        """Raises Undecodable, with the place of the first one that does not fit, and `OF_VALUES`."""
+        held = pa.array(values, TEXT) if self.dialect else maker(field.type)(values)
+        made = conform(pa.table({field.name: held}), pa.schema([field]), texts=True, dialect=self.dialect)
+        return made.column(0).combine_chunks()
+
+
+Numbered = list[tuple[int, Any]]
+
+
+def _read(there: Sequence[tuple[int, msgspec.Raw]], kind: pa.DataType, dialect: Dialect | None) -> Numbered:
+    """The values of these numbers that JSON has as such a type. Null is among them."""
+    wanted: Any = str if dialect else python_type(kind)
+    if wanted is msgspec.Raw:
+        # a number or a text, digit for digit
+        return [(number, bytes(raw)) for number, raw in there if bytes(raw) != NULL and bytes(raw)[:1] not in NESTED]
+    kind_of_all: Any = list[wanted | None]
+    try:
+        values = msgspec.json.decode(b"[" + b",".join(raw for _, raw in there) + b"]", type=kind_of_all)
+        return [(number, value) for (number, _), value in zip(there, values, strict=True)]
+    except msgspec.DecodeError:
+        decode = msgspec.json.Decoder(wanted | None).decode
+    found: Numbered = []
+    for number, raw in there:
+        try:
+            found.append((number, decode(raw)))
+        except msgspec.DecodeError:
+            continue
+    return found
+
+
+@dataclass
+class NewNames:
+    """The names without a column that a task has met."""
+
+    seen: dict[str, SeenValues] = field(default_factory=dict)
+    nested: set[str] = field(default_factory=set)
+    dialect: Dialect | None = None
+    _looked_at: int = 0
+
+    def see(self, lines: Sequence[Mapping[str, msgspec.Raw]], dialect: Dialect | None) -> None:
+        self.dialect = dialect
+        for line in lines:
+            for name, raw in line.items():
+                if self._looked_at == MOST_LOOKED_AT:
+                    return
+                self._looked_at += 1
+                known = self.seen.setdefault(name, SeenValues())
+                if name not in self.nested and known.values < MOST_SEEN:
+                    self._add(name, known, bytes(raw))
+
+    def _add(self, name: str, known: SeenValues, raw: bytes) -> None:
+        if raw[:1] in NESTED:
+            self.nested.add(name)
+            return
+        value = json.loads(raw, parse_int=Digits, parse_float=Digits)
+        if self.dialect is None or not isinstance(value, str):
+            known.of_json(value)
+        elif (plain := self.dialect.guessed_plain(value)) is not None:
+            known.of_csv(plain, quoted=True)
+
+    def types(self) -> dict[str, str]:
+        """The type of the column that each name may become. None for a name with values of several kinds."""
+        found = {name: self._type(each) for name, each in self.seen.items() if name not in self.nested and each.kinds}
+        kept, _ = without_repeated(found, NOT_IN_NAMES)
+        return {name: each.ddl for name, each in kept.items() if each.ddl in PLAIN}
+
+    def _type(self, seen: SeenValues) -> GuessedType:
+        return seen.json_type() if self.dialect is None else seen.csv_type()
+
+
+def both(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+    """What two tasks have found, together."""
+    found = {**one, **other}
+    for name in one.keys() & other.keys():
+        if one[name] != other[name]:
+            found[name] = "double" if {one[name], other[name]} == {"bigint", "double"} else "string"
+    return found

@@ -1,0 +1,42 @@
+"""What a task of Spark reads, and what it tells beside its rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from tidegate.core.manifests import unpack_task
+from tidegate.core.outcomes import Read
+from tidegate.formats.added import NewNames
+from tidegate.reading.reader import Reader
+from tidegate.sinks.iceberg.splits import SplitTask
+
+Task = bytes | SplitTask
+"""What a task of Spark reads: packed uploads, or a split of one."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the tasks of one job tell of the uploads, and of the splits of some. `slowly` is as in `Staged`."""
+
+    endings: Any
+    of_splits: Any
+    names: Any
+    slowly: str = ""
+
+    def read(self, reader: Reader, task: Task) -> Iterator[Any]:
+        """The rows of a task, on an executor."""
+        names = NewNames() if reader.added else None
+        reader = replace(reader, names=names)
+        if isinstance(task, SplitTask):
+            yield from reader.read_split(task.item, task.split, partial(self._report_split, task))
+        else:
+            yield from reader.read(unpack_task(task), self._report)
+        if names and (found := names.types()):
+            self.names.add(found)
+
+    def _report(self, position: int, ended: Read) -> None:
+        self.endings.add({position: ended})
+
+    def _report_split(self, task: SplitTask, ended: Read) -> None:
+        self.of_splits.add({(task.position, task.number): ended})

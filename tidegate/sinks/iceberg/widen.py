@@ -1,0 +1,84 @@
+"""A table gets the columns that files have and the route's schema lacks (`unknown = "add"`).
+
+    line                            if the driver dies right after it    if a twin, or another batch, runs beside it
+    1 stage the rows, note the      a branch that nobody publishes       each stages its own
+      names that are no columns
+    2 add a column for each name    columns without a value, which the   one adds it; the other finds it, and takes
+                                    next attempt fills                   its type
+    3 if the table has columns      as 1                                 as 1
+      for such names now: stage
+      anew
+
+What is published is decided as for any other batch: a new column changes no snapshot. A batch that read the table
+before another one added a column has those values in `_unknown`, or, if it has met the name itself, finds the column at
+line 3. `ROUNDS` bounds that: what is without a column then stays in `_unknown`, too.
+
+Nothing is ever dropped, renamed or changed in its type here. A name that an earlier schema of the table had is not
+added: somebody has renamed that column, or dropped it.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from py4j.protocol import Py4JJavaError
+from pyspark.accumulators import AccumulatorParam
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField, StructType
+
+from tidegate.formats.added import both
+from tidegate.formats.type_names import quoted_name
+from tidegate.sinks.iceberg.columns import quoted
+from tidegate.sinks.iceberg.table import BRANCH_TRIES, IcebergTable
+
+MOST_ADDED = 100
+"""Columns that a batch may add. More new names look like the keys of a map: then none is added."""
+ROUNDS = 3
+"""Stagings of a batch for the sake of its columns."""
+FILLED = ("boolean", "int", "bigint", "float", "double", "string", "date", "timestamp", "timestamp_ntz")
+"""The types of columns beyond the route's schema whose values come out of `_unknown`, and decimals."""
+
+log = logging.getLogger("tidegate.sinks")
+
+
+class FoundNames(AccumulatorParam[dict[str, str]]):
+    """The names that the tasks have met, with the types of their columns."""
+
+    def zero(self, value: dict[str, str]) -> dict[str, str]:
+        return {}
+
+    def addInPlace(self, value1: dict[str, str], value2: dict[str, str]) -> dict[str, str]:  # noqa: N802
+        return both(value1, value2)
+
+
+def beside(table: StructType, known: StructType) -> list[StructField]:
+    """The columns of a table that are filled, although `known`, which are the route's and the lineage, lack them."""
+    names = {name.lower() for name in known.names}
+    return [each for each in table if each.name.lower() not in names and each.nullable and _is_filled(each)]
+
+
+def _is_filled(column: StructField) -> bool:
+    kind = column.dataType.simpleString()
+    return kind in FILLED or kind.startswith("decimal(")
+
+
+def ddl_of(columns: Sequence[StructField]) -> str:
+    return ", ".join(f"{quoted_name(each.name)} {each.dataType.simpleString()}" for each in columns)
+
+
+def add_columns(spark: SparkSession, iceberg: IcebergTable, wanted: Mapping[str, str]) -> None:
+    """Add those that the table has never had, nullable. If several drivers do at once, Iceberg refuses the change of a
+    schema that was changed meanwhile, and does not try again: here it is tried again."""
+    for tries_left in reversed(range(BRANCH_TRIES)):
+        had = iceberg.ever_had
+        missing = [f"{quoted_name(name)} {kind}" for name, kind in wanted.items() if name.lower() not in had]
+        if not missing:
+            return
+        try:
+            spark.sql(f"ALTER TABLE {quoted(iceberg.name)} ADD COLUMNS ({', '.join(missing)})")
+        except (Py4JJavaError, PySparkException):
+            if not tries_left:
+                raise
+        else:
+            log.info("table %s has got columns: %s", iceberg.name, ", ".join(missing))
+            return
