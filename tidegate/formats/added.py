@@ -8,19 +8,23 @@ Names that are no columns yet are noted, with the type that `tidegate init` woul
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from tidegate.formats.columns import conform
 from tidegate.formats.dialect import Dialect, of_options
 from tidegate.formats.guess_text import Digits, GuessedType, SeenValues, without_repeated
+from tidegate.formats.json_lines import make_taker
 from tidegate.formats.json_unknown import OBJECT
 from tidegate.formats.json_values import maker, python_type
 from tidegate.formats.reasons import Undecodable
+from tidegate.formats.registry import REST
 from tidegate.formats.unfit import OF_VALUES
 
 TEXT = pa.string()
@@ -58,7 +62,37 @@ class AddedColumns:
         columns, texts = zip(*parts, strict=True)
         return [pa.concat_arrays(each) for each in zip(*columns, strict=True)], pa.concat_arrays(texts)
 
+    @cached_property
+    def _take(self) -> Callable[[bytes], pa.Table]:
+        kinds = [pa.field(each.name, TEXT) for each in self.schema] if self.dialect else list(self.schema)
+        return make_taker(pa.schema([*kinds, (REST, TEXT)]))
+
     def _of_some(self, rest: pa.ChunkedArray, names: "NewNames | None") -> tuple[list[pa.Array], pa.Array]:
+        valid = rest.drop_null()
+        if not len(valid):
+            return [pa.nulls(len(rest), each.type) for each in self.schema], pa.nulls(len(rest), TEXT)
+        try:
+            columns, left = self._all(b"\n".join(valid.cast(pa.binary()).to_pylist()))
+        except Undecodable:
+            return self._one_by_one(rest, names)
+        if names is not None and left.null_count < len(left):
+            texts = left.drop_null().cast(pa.binary()).to_pylist()
+            names.see(OBJECT.decode_lines(b"\n".join(texts)), self.dialect)
+        if len(valid) < len(rest):
+            there = np.asarray(rest.is_valid())
+            places = pa.array(np.cumsum(there) - 1, mask=~there)
+            columns, left = [each.take(places) for each in columns], left.take(places)
+        return columns, left
+
+    def _all(self, lines: bytes) -> tuple[list[pa.Array], pa.Array]:
+        """If all values fit, which is the rule. Raises Undecodable."""
+        table = self._take(lines)
+        columns = table.drop_columns(REST)
+        if self.dialect:
+            columns = conform(columns, self.schema, texts=True, dialect=self.dialect)
+        return [each.combine_chunks() for each in columns.columns], table[REST].combine_chunks()
+
+    def _one_by_one(self, rest: pa.ChunkedArray, names: "NewNames | None") -> tuple[list[pa.Array], pa.Array]:
         texts = rest.cast(pa.binary()).to_pylist()
         rows = [row for row, text in enumerate(texts) if text is not None]
         lines = OBJECT.decode_lines(b"\n".join(texts[row] for row in rows)) if rows else []

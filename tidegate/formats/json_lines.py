@@ -72,6 +72,15 @@ def make_splitter(schema: pa.Schema, unknown: str = REPORT) -> Splitter:
     return TextSplitter(survey, cut_lines, lambda stream, split: decode(part(stream, split)))
 
 
+def make_taker(schema: pa.Schema) -> Callable[[bytes], pa.Table]:
+    """What reads the objects that were kept of rows, one a line: into these columns, and the rest of each. It raises
+    Undecodable if any value does not fit."""
+    decode = _LineDecoder(schema, KEEP)
+    names = FieldNames(decode.known, whole=False)
+    names.found()  # a row need not have any of them
+    return lambda body: decode(_Text(body, decode.known), names)
+
+
 @dataclass(frozen=True, slots=True)
 class _Text:
     """A text of lines. `before` lines of its file come before it. `unit`: what they are in the file."""

@@ -148,8 +148,11 @@ class IcebergSink:
         with asking():
             wanted = facts_of(_struct(with_lineage(self.dataset.schema)))
             there = facts_of(self.iceberg.schema)
-            if REST not in there and unknown_of(self.dataset.options) == KEEP:
-                add_columns(self.spark, self.iceberg, {REST: wanted[REST].type})
+            lacks = {name: each.type for name, each in wanted.items() if name not in there and each.nullable}
+            if not adds(self.dataset.options):
+                lacks = {REST: lacks[REST]} if REST in lacks and unknown_of(self.dataset.options) == KEEP else {}
+            if lacks:
+                add_columns(self.spark, self.iceberg, lacks)
                 there = facts_of(self.iceberg.schema)
             if reason := misfit(self.dataset.table, there, wanted, self.iceberg.now_called):
                 raise Hopeless(reason)
