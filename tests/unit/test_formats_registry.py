@@ -86,7 +86,7 @@ def test_an_option_of_all_formats_is_written_only_if_it_is_not_the_default(name:
     assert format.carry({"unknown": "report"}) == format.carry({})
     assert dict(format.carry({"unknown": "refuse"})) == {**dict(format.carry({})), "unknown": "refuse"}
     format.check_known(["unknown"])
-    with pytest.raises(ValueError, match="columns that the schema lacks are one of report, keep, refuse, ignore"):
+    with pytest.raises(ValueError, match="columns that the schema lacks are one of report, keep, add, refuse, ignore"):
         format.settled({"unknown": "evolve"})
 
 
