@@ -129,6 +129,17 @@ def test_a_table_of_another_tool_had_no_lineage_at_the_floor(world: World, batch
     assert world.ids() == [1, 7]
 
 
+def test_a_table_of_another_tool_says_at_once_all_that_it_lacks(world: World, batch: str) -> None:
+    world.sql("CREATE TABLE {t} (id bigint) USING iceberg")
+    world.sql("INSERT INTO {t} VALUES (7)")
+    sent_again(world, batch, files(world, 1))
+    assert run(world.attempt(batch, 1), "ingest") == 1
+    _, _, statement = world.failure(batch, 1).reason.partition("Run: ")
+    world.spark.sql(statement.partition(". ")[0])
+    assert run(world.attempt(batch, 2), "ingest") == 0, world.failure(batch, 2)
+    assert world.ids() == [1, 7]
+
+
 def test_a_batch_that_a_rollback_took_is_fenced_before_what_it_had_lands_again(world: World, batch: str) -> None:
     """A driver of it is still alive. The fence is what `tidegate resend` has a job write."""
     uploads = files(world, 1, 2)

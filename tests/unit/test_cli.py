@@ -777,6 +777,13 @@ def test_check_says_that_rows_go_with_files(tmp_path: Path):
         assert (route["replaces"], route["removes"]) == (True, bool(more))
 
 
+def test_check_says_how_files_are_read_if_it_is_not_by_default(tmp_path: Path):
+    text = (ROOT / "tidegate.example.toml").read_text(encoding="utf-8")
+    file = tmp_path / "tidegate.toml"
+    file.write_text(text.replace("[[route]]\n", '[[route]]\nunknown = "add"\nbad_rows_share = 0.5\n', 1))
+    assert '\n  bad_rows_share = 0.5, unknown = "add"\n' in run("check", "--config", str(file)).stdout
+
+
 @pytest.mark.parametrize("verb", [(), ("status",), ("ledger", "rebuild"), ("local", "up")])
 def test_h_is_short_for_help(verb: tuple[str, ...]):
     assert run(*verb, "-h").stdout == run(*verb, "--help").stdout

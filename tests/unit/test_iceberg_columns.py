@@ -24,6 +24,17 @@ def test_a_column_that_never_was():
     )
 
 
+def test_a_table_that_others_made_gets_all_columns_at_once():
+    wanted = {"id": NUMBER, "a-b": TEXT, "_source_uri": TEXT, "_batch_id": TEXT}
+    assert said({"id": NUMBER}, wanted) == (
+        f"table {TABLE} has no columns a-b, _source_uri, _batch_id, which the route's schema has or Tidegate fills."
+        f" Run: {ALTER} ADD COLUMNS (`a-b` string, _source_uri string, _batch_id string). The rows that are there have"
+        " null in them: Tidegate leaves them alone."
+    )
+    assert "_batch_id" not in said({"id": NUMBER}, wanted, _batch_id="batch")
+    assert said({"ID": NUMBER}, wanted).startswith(f"table {TABLE} has no column id, ")
+
+
 def test_a_column_that_was_renamed_is_renamed_back_or_called_so():
     assert said({"b d": TEXT}, {"a`c": TEXT}, **{"a`c": "b d"}).endswith(
         f"It is called b d now. Call it `b d` in the schema, or run: {ALTER} RENAME COLUMN `b d` TO `a``c`"

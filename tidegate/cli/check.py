@@ -77,6 +77,8 @@ def _routes(settings: Settings | None) -> Iterator[str]:
         if route.dataset.replaces:
             removes = ", and a deleted file's rows go" if route.dataset.removes else ""
             yield f"  a corrected file's rows take the place of the earlier ones{removes}"
+        if route.dataset.options:
+            yield f"  {', '.join(f'{name} = {json.dumps(value)}' for name, value in route.dataset.options)}"
 
 
 def document(path: Path, found: Checked) -> dict[str, Any]:

@@ -31,7 +31,10 @@ def misfit(
 ) -> str:
     """Why rows of the `wanted` columns cannot be written to a table of these columns, by their names; empty if they
     can."""
+    never = _never_there(there, wanted, was_called)
     for name, column in wanted.items():
+        if name in never and len(never) > 1:
+            return _several(table, {each: wanted[each] for each in never})
         if name not in there:
             return _absent(table, there, name, column, was_called)
         if there[name].type != column.type:
@@ -85,6 +88,23 @@ def _absent(table: str, there: Mapping[str, ColumnFacts], name: str, column: Col
             f" or, to go on without it, run: {add}"
         )
     return f"{missing} It was dropped: values that it had do not come back. Run: {add}"
+
+
+def _never_there(
+    there: Mapping[str, ColumnFacts], wanted: Mapping[str, ColumnFacts], was_called: WasCalled
+) -> list[str]:
+    """The columns that no schema of the table has had, in no case of their letters: as of one that others made."""
+    names = {each.lower() for each in there}
+    return [name for name in wanted if name.lower() not in names and was_called(name) is None]
+
+
+def _several(table: str, never: Mapping[str, ColumnFacts]) -> str:
+    columns = ", ".join(f"{quoted_name(name)} {column.type}" for name, column in never.items())
+    ours = " The rows that are there have null in them: Tidegate leaves them alone." if "_batch_id" in never else ""
+    return (
+        f"table {table} has no columns {', '.join(never)}, which the route's schema has or Tidegate fills."
+        f" Run: {_alter(table)} ADD COLUMNS ({columns}).{ours}"
+    )
 
 
 def _is_wider_decimal(there: str, wanted: str) -> bool:
