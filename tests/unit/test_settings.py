@@ -3,6 +3,7 @@
 import re
 from dataclasses import asdict
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -11,8 +12,9 @@ from tidegate.core.audit import AuditLimits
 from tidegate.core.batches import BatchLimits
 from tidegate.core.routes import Dataset, Route
 from tidegate.core.workers import ALWAYS
-from tidegate.formats.registry import FORMATS
+from tidegate.formats.registry import FORMATS, UNKNOWN
 from tidegate.settings import DAY, HOUR, BatchSettings, LakeCatalog, SettingsError, fixed, load, parse
+from tidegate.settings.routes import RouteSettings
 
 SHIPPED = Path(__file__).parents[2] / "tidegate.example.toml"
 
@@ -740,3 +742,10 @@ def test_a_route_that_removes_replaces_too():
     removes = f'{line}\non_delete = "remove"'
     assert 'it goes with on_overwrite = "replace"' in refusal(with_line(line, removes))
     assert parse(with_line(line, f'{removes}\non_overwrite = "replace"')).routes[0].route().dataset.removes
+
+
+def test_a_route_may_say_whatever_the_option_takes():
+    values = get_args(RouteSettings.model_fields["unknown"].annotation)
+    with pytest.raises(ValueError, match=f"are one of {', '.join(values)}$"):
+        UNKNOWN.check("other")
+    assert [UNKNOWN.check(each) for each in values] == list(values)

@@ -112,7 +112,7 @@ class RouteSettings(_FormatOptions):
         min_length=1,
         description='The columns as Spark DDL: "id bigint not null, name string".',
     )
-    unknown: Literal["report", "keep", "refuse", "ignore"] = Field(
+    unknown: Literal["report", "keep", "add", "refuse", "ignore"] = Field(
         "report",
         description=f"{UNKNOWN.about[0].upper()}{UNKNOWN.about[1:]}. See docs/formats.md.",
     )
