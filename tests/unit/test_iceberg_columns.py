@@ -27,7 +27,7 @@ def test_a_column_that_never_was():
 def test_a_table_that_others_made_gets_all_columns_at_once():
     wanted = {"id": NUMBER, "a-b": TEXT, "_source_uri": TEXT, "_batch_id": TEXT}
     assert said({"id": NUMBER}, wanted) == (
-        f"table {TABLE} has no columns a-b, _source_uri, _batch_id, which the route's schema has or Tidegate fills."
+        f"table {TABLE} has no column a-b, _source_uri, _batch_id, which the route's schema has or Tidegate fills."
         f" Run: {ALTER} ADD COLUMNS (`a-b` string, _source_uri string, _batch_id string). The rows that are there have"
         " null in them: Tidegate leaves them alone."
     )

@@ -102,7 +102,7 @@ def _several(table: str, never: Mapping[str, ColumnFacts]) -> str:
     columns = ", ".join(f"{quoted_name(name)} {column.type}" for name, column in never.items())
     ours = " The rows that are there have null in them: Tidegate leaves them alone." if "_batch_id" in never else ""
     return (
-        f"table {table} has no columns {', '.join(never)}, which the route's schema has or Tidegate fills."
+        f"table {table} has no column {', '.join(never)}, which the route's schema has or Tidegate fills."
         f" Run: {_alter(table)} ADD COLUMNS ({columns}).{ours}"
     )
 
