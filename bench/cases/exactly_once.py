@@ -68,7 +68,7 @@ def appended(shop: Workshop, files: BenchFiles) -> Callable[[], str]:
         loaded = sink.iceberg.loaded()
         found = layout(loaded.facts(), reader.emitted, {})
         assert isinstance(found, Layout), found
-        read = partial(sink._told().read, reader)
+        read = partial(sink._told(None).read, reader)
         written = files_of_tasks(shop.spark, sink._tasks(items, {}), read, found, "bench")
         assert written is not None
         loaded.append(written, "main", {})

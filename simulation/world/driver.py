@@ -122,10 +122,10 @@ class SimulatedSink(sink.IcebergSink):
         return ModelTable(CATALOG.of(HERE.network), HERE.network, name, lambda: _struct(full))
 
     def _stage_rows(
-        self, reader: Reader, tasks: Sequence[sink.Task], branch: str, at: int | None
+        self, reader: Reader, tasks: Sequence[sink.Task], branch: str, at: int | None, names: Any
     ) -> tuple[int, int, Any]:
         """The tasks write data files, the driver adds them to the table that it has loaded before."""
-        loaded, told = self.iceberg.loaded(), self._told()
+        loaded, told = self.iceberg.loaded(), self._told(names)
         try:
             read = [
                 tuple(row.values())

@@ -124,6 +124,27 @@ def test_keys_of_a_map_become_no_columns(spark: SparkSession, batch: str) -> Non
     assert added(world) == {}
 
 
+NEVER = (
+    *('qu"ote', "back\\slash", "a.b", "tick`", "tab\tx", "", " ", " x", "x ", "\u2028", "\x7f", "l" * 101, "l" * 5_000),
+    *("_BATCH_ID", "_unknown", "ID", "_file", "_pos", "_partition", "_spec_id", "_row_id", "_metadata", "_x"),
+)
+FITS = ("a b", "a,b", "a:b", "größe", "\U0001f600", "$", "-", "1", "select", "f0", "g0", "object", "l" * 100)
+OF_PARTITION = ("at_day", "at_hour", "id_bucket")
+
+
+@pytest.mark.parametrize("partition_by", [(), ("days(at)", "bucket(4, id)")])
+def test_whatever_a_name_is_no_value_is_lost_and_no_route_halts(
+    spark: SparkSession, batch: str, partition_by: tuple[str, ...]
+) -> None:
+    world = adding(spark, "id bigint, at timestamp", partition_by=partition_by)
+    row = {name: f"value {number}" for number, name in enumerate((*NEVER, *FITS, *OF_PARTITION, "COUPON", "coupon"))}
+    for time in (1, 2):
+        (found,) = landed(world, f"{batch}{time}", [{"id": 1, "at": "2026-03-01T10:00:00Z", **row}])
+        there = {name: value for name, value in found.items() if name not in ("id", "at", "_unknown")}
+        assert there | (kept(found) or {}) == row
+        assert set(FITS) <= there.keys() <= {*FITS, *OF_PARTITION, "COUPON", "coupon"}
+
+
 def test_a_column_that_the_owner_has_added_is_filled(spark: SparkSession, batch: str) -> None:
     world = adding(spark)
     landed(world, f"{batch}1", [{"id": 1}])

@@ -33,7 +33,10 @@ NESTED = b"{["
 PLAIN = ("boolean", "bigint", "double", "string", "date", "timestamp", "timestamp_ntz")
 """The types of the columns that are added. Each is the widest of its kind, so a later file widens none."""
 NOT_IN_NAMES = '"\\.`'
-"""Characters of no column that is added: SQL and Iceberg read a point as the way into a struct."""
+"""Characters of no column that is filled: msgspec takes no name with the first two, and SQL and Iceberg read a point as
+the way into a struct."""
+LONGEST = 100
+"""Characters of the name of such a column."""
 MOST_SEEN = 10_000
 """The type of a name is told by so many of its values in a task."""
 MOST_LOOKED_AT = 200_000
@@ -180,6 +183,13 @@ def _read(there: Sequence[tuple[int, msgspec.Raw]], kind: pa.DataType, dialect: 
     return found
 
 
+def is_name(name: str) -> bool:
+    """Whether a column that is filled may be called so. Names that begin with `_` are Tidegate's, or Iceberg's own: a
+    table with a column `_pos` cannot be read (https://iceberg.apache.org/spec/#reserved-field-ids)."""
+    plain = name.isprintable() and name == name.strip() and not set(NOT_IN_NAMES) & set(name)
+    return plain and 0 < len(name) <= LONGEST and not name.startswith("_")
+
+
 @dataclass
 class NewNames:
     """The names without a column that a task has met."""
@@ -214,7 +224,7 @@ class NewNames:
         """The type of the column that each name may become. None for a name with values of several kinds."""
         found = {name: self._type(each) for name, each in self.seen.items() if name not in self.nested and each.kinds}
         kept, _ = without_repeated(found, NOT_IN_NAMES)
-        return {name: each.ddl for name, each in kept.items() if each.ddl in PLAIN}
+        return {name: each.ddl for name, each in kept.items() if each.ddl in PLAIN and is_name(name)}
 
     def _type(self, seen: SeenValues) -> GuessedType:
         return seen.json_type() if self.dialect is None else seen.csv_type()

@@ -24,6 +24,10 @@ MISTAKES = (ParseException, AnalysisException, IllegalArgumentException, Unsuppo
 """What Spark raises if a table cannot be created as it is described. An unreachable catalog is a temporary error."""
 
 
+_REFUSALS = ("IllegalArgumentException", "ValidationException")
+"""What Iceberg raises of a change that no table would take, or not this one."""
+
+
 class TaskFailed(Exception):
     """An error of a task, as data: `kind` is the name of the error, `reason` its text."""
 
@@ -70,6 +74,11 @@ def cause(error: Exception) -> str:
     if isinstance(error, PySparkException) and (failed := TaskFailed.found_in(str(error))):
         return f"{failed.kind}: {_first_line(failed.reason)}"
     return f"{type(error).__name__}: {_first_line(str(error))}"
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether Spark or Iceberg refuses what it was told, so that to try again is of no use."""
+    return isinstance(error, MISTAKES) or cause(error).partition(":")[0] in _REFUSALS
 
 
 def reader_died(error: Exception) -> bool:

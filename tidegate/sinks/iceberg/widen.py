@@ -26,8 +26,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from tidegate.formats.added import both
+from tidegate.formats.added import both, is_name
 from tidegate.formats.type_names import quoted_name
+from tidegate.sinks.iceberg.causes import cause, is_refusal
 from tidegate.sinks.iceberg.columns import quoted
 from tidegate.sinks.iceberg.table import BRANCH_TRIES, IcebergTable
 
@@ -54,12 +55,12 @@ class FoundNames(AccumulatorParam[dict[str, str]]):
 def beside(table: StructType, known: StructType) -> list[StructField]:
     """The columns of a table that are filled, although `known`, which are the route's and the lineage, lack them."""
     names = {name.lower() for name in known.names}
-    return [each for each in table if each.name.lower() not in names and each.nullable and _is_filled(each)]
+    return [each for each in table if each.name.lower() not in names and _is_filled(each)]
 
 
 def _is_filled(column: StructField) -> bool:
     kind = column.dataType.simpleString()
-    return kind in FILLED or kind.startswith("decimal(")
+    return column.nullable and is_name(column.name) and (kind in FILLED or kind.startswith("decimal("))
 
 
 def ddl_of(columns: Sequence[StructField]) -> str:
@@ -68,17 +69,24 @@ def ddl_of(columns: Sequence[StructField]) -> str:
 
 def add_columns(spark: SparkSession, iceberg: IcebergTable, wanted: Mapping[str, str]) -> None:
     """Add those that the table has never had, nullable. If several drivers do at once, Iceberg refuses the change of a
-    schema that was changed meanwhile, and does not try again: here it is tried again."""
+    schema that was changed meanwhile, and does not try again: here it is tried again. A column that the table does not
+    take, such as one that is called as a field of its partition, is left out."""
     for tries_left in reversed(range(BRANCH_TRIES)):
         had = iceberg.ever_had
-        missing = [f"{quoted_name(name)} {kind}" for name, kind in wanted.items() if name.lower() not in had]
+        missing = {name: kind for name, kind in wanted.items() if name.lower() not in had}
         if not missing:
             return
+        columns = ", ".join(f"{quoted_name(name)} {kind}" for name, kind in missing.items())
         try:
-            spark.sql(f"ALTER TABLE {quoted(iceberg.name)} ADD COLUMNS ({', '.join(missing)})")
-        except (Py4JJavaError, PySparkException):
+            spark.sql(f"ALTER TABLE {quoted(iceberg.name)} ADD COLUMNS ({columns})")
+        except (Py4JJavaError, PySparkException) as error:
+            if is_refusal(error):
+                log.warning("table %s does not take the columns %s: %s", iceberg.name, columns, cause(error))
+                for name, kind in missing.items() if len(missing) > 1 else ():
+                    add_columns(spark, iceberg, {name: kind})
+                return
             if not tries_left:
                 raise
         else:
-            log.info("table %s has got columns: %s", iceberg.name, ", ".join(missing))
+            log.info("table %s has got the columns %s", iceberg.name, columns)
             return
