@@ -131,6 +131,14 @@ def test_the_type_is_the_one_that_init_writes() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "name", ["${env:HOME}", "_pos", "\u0131d", "a.b", "a`b", 'a"b', "", " a", "a ", "1", "l" * 101]
+)
+def test_what_a_table_could_not_bear_is_no_name(name: str) -> None:
+    assert not added.is_name(name)
+    assert types_of([{name: "x"}]) == {}
+
+
 def test_csv_has_types_in_its_texts() -> None:
     dialect = Dialect(decimal=",", null="NA")
     rows = [{"n": "5", "p": "1,5", "z": "01", "q": "NA"}, {"n": "NA", "p": "2", "z": "02"}]

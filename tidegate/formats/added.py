@@ -8,6 +8,7 @@ Names that are no columns yet are noted, with the type that `tidegate init` woul
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,9 +33,8 @@ NULL = b"null"
 NESTED = b"{["
 PLAIN = ("boolean", "bigint", "double", "string", "date", "timestamp", "timestamp_ntz")
 """The types of the columns that are added. Each is the widest of its kind, so a later file widens none."""
-NOT_IN_NAMES = '"\\.`'
-"""Characters of no column that is filled: msgspec takes no name with the first two, and SQL and Iceberg read a point as
-the way into a struct."""
+NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_ -]*[A-Za-z0-9_-])?")
+"""Of a column that is filled."""
 LONGEST = 100
 """Characters of the name of such a column."""
 MOST_SEEN = 10_000
@@ -184,10 +184,11 @@ def _read(there: Sequence[tuple[int, msgspec.Raw]], kind: pa.DataType, dialect: 
 
 
 def is_name(name: str) -> bool:
-    """Whether a column that is filled may be called so. Names that begin with `_` are Tidegate's, or Iceberg's own: a
-    table with a column `_pos` cannot be read (https://iceberg.apache.org/spec/#reserved-field-ids)."""
-    plain = name.isprintable() and name == name.strip() and not set(NOT_IN_NAMES) & set(name)
-    return plain and 0 < len(name) <= LONGEST and not name.startswith("_")
+    """Whether a column that is filled may be called so. Spark puts the value of a setting or of a variable in place of
+    `${...}`, also in a quoted name, and tells letters beyond ASCII apart otherwise than Python does. Names that begin
+    with `_` are Tidegate's, or Iceberg's own: a table with a column `_pos` cannot be read
+    (https://iceberg.apache.org/spec/#reserved-field-ids)."""
+    return len(name) <= LONGEST and NAME.fullmatch(name) is not None
 
 
 @dataclass
@@ -223,7 +224,7 @@ class NewNames:
     def types(self) -> dict[str, str]:
         """The type of the column that each name may become. None for a name with values of several kinds."""
         found = {name: self._type(each) for name, each in self.seen.items() if name not in self.nested and each.kinds}
-        kept, _ = without_repeated(found, NOT_IN_NAMES)
+        kept, _ = without_repeated(found)
         return {name: each.ddl for name, each in kept.items() if each.ddl in PLAIN and is_name(name)}
 
     def _type(self, seen: SeenValues) -> GuessedType:

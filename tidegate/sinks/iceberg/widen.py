@@ -73,7 +73,9 @@ def add_columns(spark: SparkSession, iceberg: IcebergTable, wanted: Mapping[str,
     take, such as one that is called as a field of its partition, is left out."""
     for tries_left in reversed(range(BRANCH_TRIES)):
         had = iceberg.ever_had
-        missing = {name: kind for name, kind in wanted.items() if name.lower() not in had}
+        # tasks may have met a name in several cases: the first of them stays
+        of_each = {name.lower(): name for name in reversed(list(wanted))}
+        missing = {name: wanted[name] for lower, name in of_each.items() if lower not in had}
         if not missing:
             return
         columns = ", ".join(f"{quoted_name(name)} {kind}" for name, kind in missing.items())
