@@ -108,7 +108,7 @@ def test_ever_other_values_that_do_not_fit_are_found(monkeypatch: pytest.MonkeyP
 def types_of(
     rows: list[dict[str, Any]], dialect: Dialect | None = None, schema: pa.Schema = NO_COLUMNS
 ) -> dict[str, str]:
-    names = NewNames()
+    names = NewNames(dialect)
     taken([json.dumps(row) for row in rows], schema, dialect, names=names)
     return names.types()
 

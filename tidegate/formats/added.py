@@ -56,8 +56,8 @@ class AddedColumns:
     dialect: Dialect | None = None
 
     @staticmethod
-    def of(schema: pa.Schema, format: str, options: Mapping[str, Any]) -> "AddedColumns":
-        return AddedColumns(schema, of_options(dict(options)) if format == "csv" else None)
+    def of(schema: pa.Schema, format: str, options: dict[str, Any]) -> "AddedColumns":
+        return AddedColumns(schema, of_options(options) if format == "csv" else None)
 
     def taken(self, rest: pa.ChunkedArray, names: "NewNames | None" = None) -> tuple[list[pa.Array], pa.Array]:
         """The columns for these texts, and what stays of the texts. What stays is noted in `names`."""
@@ -80,7 +80,7 @@ class AddedColumns:
             return self._one_by_one(rest, names)
         if names is not None and left.null_count < len(left):
             texts = left.drop_null().cast(pa.binary()).to_pylist()
-            names.see(OBJECT.decode_lines(b"\n".join(texts)), self.dialect)
+            names.see(OBJECT.decode_lines(b"\n".join(texts)))
         if len(valid) < len(rest):
             there = np.asarray(rest.is_valid())
             places = pa.array(np.cumsum(there) - 1, mask=~there)
@@ -98,14 +98,14 @@ class AddedColumns:
     def _one_by_one(self, rest: pa.ChunkedArray, names: "NewNames | None") -> tuple[list[pa.Array], pa.Array]:
         texts = rest.cast(pa.binary()).to_pylist()
         rows = [row for row, text in enumerate(texts) if text is not None]
-        lines = OBJECT.decode_lines(b"\n".join(texts[row] for row in rows)) if rows else []
+        lines = OBJECT.decode_lines(b"\n".join(texts[row] for row in rows))
         sizes = [len(line) for line in lines]
         columns = [self._column(lines, rows, len(texts), each) for each in self.schema]
         for row, line, size in zip(rows, lines, sizes, strict=True):
             if len(line) < size:
                 texts[row] = msgspec.json.encode(line) if line else None
         if names is not None:
-            names.see(lines, self.dialect)
+            names.see(lines)
         return columns, pa.array(texts, pa.binary()).cast(TEXT)
 
     def _column(
@@ -193,15 +193,14 @@ def is_name(name: str) -> bool:
 
 @dataclass
 class NewNames:
-    """The names without a column that a task has met."""
+    """The names without a column that a task has met. `dialect` as in `AddedColumns`."""
 
+    dialect: Dialect | None = None
     seen: dict[str, SeenValues] = field(default_factory=dict)
     nested: set[str] = field(default_factory=set)
-    dialect: Dialect | None = None
     _looked_at: int = 0
 
-    def see(self, lines: Sequence[Mapping[str, msgspec.Raw]], dialect: Dialect | None) -> None:
-        self.dialect = dialect
+    def see(self, lines: Sequence[Mapping[str, msgspec.Raw]]) -> None:
         for line in lines:
             for name, raw in line.items():
                 if self._looked_at == MOST_LOOKED_AT:
@@ -222,7 +221,7 @@ class NewNames:
             known.of_csv(plain, quoted=True)
 
     def types(self) -> dict[str, str]:
-        """The type of the column that each name may become. None for a name with values of several kinds."""
+        """The type of the column that each name may become. A name with values of several kinds becomes none."""
         found = {name: self._type(each) for name, each in self.seen.items() if name not in self.nested and each.kinds}
         kept, _ = without_repeated(found)
         return {name: each.ddl for name, each in kept.items() if each.ddl in PLAIN and is_name(name)}

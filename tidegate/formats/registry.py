@@ -188,6 +188,8 @@ def share_of_bad_rows(options: Iterable[tuple[str, Any]]) -> float | None:
 
 
 REPORT, REFUSE, IGNORE, KEEP, ADD = "report", "refuse", "ignore", "keep", "add"
+KEEPING = (KEEP, ADD)
+"""What is added is kept first, and what fits no column stays so."""
 REST = "_unknown"
 """The column of what is kept. It follows those of the route's schema."""
 
@@ -242,8 +244,9 @@ def _finds(from_key: str) -> str:
 
 
 def unknown_of(options: Iterable[tuple[str, Any]]) -> str:
-    """What decoders do with unknown columns, by the options of a dataset: what is added is kept first."""
-    return KEEP if adds(options) else str(dict(options).get(UNKNOWN.name, UNKNOWN.default))
+    """What decoders do with unknown columns, by the options of a dataset."""
+    given = str(dict(options).get(UNKNOWN.name, UNKNOWN.default))
+    return KEEP if given in KEEPING else given
 
 
 def adds(options: Iterable[tuple[str, Any]]) -> bool:

@@ -18,7 +18,7 @@ from pydantic import (
 from tidegate.core.audit import LISTING
 from tidegate.core.lanes import MOST_LANES
 from tidegate.core.routes import REJECTED, Dataset, Route
-from tidegate.formats.registry import ADD, FORMATS, FROM_KEY, KEEP, REST, UNKNOWN, Format, Option, options_of_all
+from tidegate.formats.registry import FORMATS, FROM_KEY, KEEPING, REST, UNKNOWN, Format, Option, options_of_all
 from tidegate.settings import fixed
 from tidegate.settings.sections import Section
 from tidegate.settings.values import DAY, AccountId, AuditSource, BucketName, Duration, ShortName, Size, TableName
@@ -245,7 +245,7 @@ class RouteSettings(_FormatOptions):
             suffix=self.suffix,
             dataset=Dataset(
                 table=self.table,
-                schema=self.table_schema + (f"\n\n, {REST} string" if self.unknown in (KEEP, ADD) else ""),
+                schema=self.table_schema + (f"\n\n, {REST} string" if self.unknown in KEEPING else ""),
                 format=self.format,
                 partition_by=self.partition_by,
                 max_object_bytes=int(self.max_object_bytes),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tidegate.formats.registry import ADD, KEEP, REST, key_pattern
+from tidegate.formats.registry import KEEPING, REST, key_pattern
 from tidegate.schemas import checks, ddl, partitions
 from tidegate.schemas.types import Column, TextSpan, nested
 from tidegate.settings.positions import Positions
@@ -66,7 +66,7 @@ class _Route:
         if not isinstance(self.route.get("schema"), str) or not self.text("schema"):
             return (), []
         parsed = ddl.parse(self.text("schema"))
-        keeps = self.text("unknown") in (KEEP, ADD)
+        keeps = self.text("unknown") in KEEPING
         wrong = [*parsed.mistakes, *checks.mistakes(parsed.columns, self.text("format"), keeps=keeps)]
         found = [self.mistake(each.message, "schema", at=each.at) for each in wrong]
         if parsed.mistakes:

@@ -231,10 +231,10 @@ class IcebergSink:
         """A reader that fills the columns of the table which the route's schema lacks; those for `found` are added
         before."""
         with asking():
-            if len(found) <= MOST_ADDED:
-                add_columns(self.spark, self.iceberg, found)
-            else:
+            if len(found) > MOST_ADDED:
                 log.warning("table %s: %s new names in a batch, so none becomes a column", self.table, len(found))
+            elif found:  # to look costs a call for each schema that the table has had
+                add_columns(self.spark, self.iceberg, found)
             filled = beside(self.iceberg.schema, _struct(with_lineage(self.dataset.schema)))
         return replace(reader, beside=to_arrow_schema(StructType(filled)))
 

@@ -26,7 +26,7 @@ class Told:
 
     def read(self, reader: Reader, task: Task) -> Iterator[Any]:
         """The rows of a task, on an executor."""
-        names = NewNames() if reader.added else None
+        names = NewNames(reader.added.dialect) if reader.added else None
         reader = replace(reader, names=names)
         if isinstance(task, SplitTask):
             yield from reader.read_split(task.item, task.split, partial(self._report_split, task))

@@ -18,7 +18,7 @@ added: somebody has renamed that column, or dropped it.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from py4j.protocol import Py4JJavaError
 from pyspark.accumulators import AccumulatorParam
@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from tidegate.formats.added import both, is_name
+from tidegate.formats.added import PLAIN, both, is_name
 from tidegate.formats.type_names import quoted_name
 from tidegate.sinks.iceberg.causes import cause, is_refusal
 from tidegate.sinks.iceberg.columns import quoted
@@ -36,7 +36,7 @@ MOST_ADDED = 100
 """Columns that a batch may add. More new names look like the keys of a map: then none is added."""
 ROUNDS = 3
 """Stagings of a batch for the sake of its columns."""
-FILLED = ("boolean", "int", "bigint", "float", "double", "string", "date", "timestamp", "timestamp_ntz")
+FILLED = (*PLAIN, "int", "float")
 """The types of columns beyond the route's schema whose values come out of `_unknown`, and decimals."""
 
 log = logging.getLogger("tidegate.sinks")
@@ -63,19 +63,18 @@ def _is_filled(column: StructField) -> bool:
     return column.nullable and is_name(column.name) and (kind in FILLED or kind.startswith("decimal("))
 
 
-def ddl_of(columns: Sequence[StructField]) -> str:
-    return ", ".join(f"{quoted_name(each.name)} {each.dataType.simpleString()}" for each in columns)
-
-
 def add_columns(spark: SparkSession, iceberg: IcebergTable, wanted: Mapping[str, str]) -> None:
     """Add those that the table has never had, nullable. If several drivers do at once, Iceberg refuses the change of a
     schema that was changed meanwhile, and does not try again: here it is tried again. A column that the table does not
     take, such as one that is called as a field of its partition, is left out."""
     for tries_left in reversed(range(BRANCH_TRIES)):
         had = iceberg.ever_had
-        # tasks may have met a name in several cases: the first of them stays
-        of_each = {name.lower(): name for name in reversed(list(wanted))}
-        missing = {name: wanted[name] for lower, name in of_each.items() if lower not in had}
+        missing: dict[str, str] = {}
+        for name, kind in wanted.items():
+            if name.lower() not in had:
+                missing[name] = kind
+                # tasks may have met a name in several cases: the first of them stays
+                had.add(name.lower())
         if not missing:
             return
         columns = ", ".join(f"{quoted_name(name)} {kind}" for name, kind in missing.items())
