@@ -1,15 +1,22 @@
 """`unknown = "add"`: what files have becomes columns of the table, on a real Spark and Iceberg."""
 
+import io
 import json
 import signal
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from tests.spark.test_publish import start_driver
@@ -17,6 +24,7 @@ from tests.spark.world import World
 from tests.support.patience import HANGING, eventually
 from tidegate.core.routes import Dataset
 from tidegate.flows.publish import run
+from tidegate.sinks.iceberg import widen
 from tidegate.sinks.iceberg.table import IcebergTable
 from tidegate.sinks.iceberg.widen import MOST_ADDED, add_columns
 
@@ -103,7 +111,10 @@ def test_a_later_file_changes_no_type_and_loses_no_value(spark: SparkSession, ba
     assert added(world) == {"size": "bigint", "at": "timestamp", "new": "string"}
     assert [kept(row) for row in rows] == [{"at": "soon", "size": 7.5}, {"Size": 1}, {"size": "9"}]
     assert [row.get("size") for row in rows] == [None, 8, None]
-    assert world.outcomes(f"{batch}2").unknown.names.keys() == {"Size", "new"}
+    # new names, and columns whose values do not fit
+    assert world.outcomes(f"{batch}2").unknown.names.keys() == {"Size", "new", "at", "size"}
+    landed(world, f"{batch}3", [{"id": 5, "size": 1, "at": "2026-03-01T10:00:00Z", "new": ""}])
+    assert not world.outcomes(f"{batch}3").unknown.names
 
 
 def test_what_somebody_has_renamed_or_dropped_is_not_added_again(spark: SparkSession, batch: str) -> None:
@@ -192,7 +203,7 @@ def test_drivers_that_add_other_columns_at_the_same_time_add_all(spark: SparkSes
     def add(number: int) -> None:
         gate.wait()
         try:
-            add_columns(spark, table, {f"own{number}": "string", "shared": "bigint", f"more{number}": "date"})
+            add_columns(table, {f"own{number}": "string", "shared": "bigint", f"more{number}": "date"})
         except BaseException as error:
             failed.append(error)
 
@@ -203,6 +214,111 @@ def test_drivers_that_add_other_columns_at_the_same_time_add_all(spark: SparkSes
         thread.join()
     assert failed == []
     assert added(world).keys() == {"shared", *(f"{name}{number}" for name in ("own", "more") for number in range(3))}
+
+
+@pytest.mark.parametrize("round", range(3))
+def test_drivers_that_add_a_name_in_several_cases_add_it_once(spark: SparkSession, batch: str, round: int) -> None:
+    world = adding(spark)
+    landed(world, batch, [{"id": 1}])
+    table = IcebergTable(spark, world.dataset.table)
+    gate = threading.Barrier(3)
+
+    def add(name: str) -> None:
+        gate.wait()
+        add_columns(table, {name: "string"})
+
+    threads = [threading.Thread(target=add, args=[name]) for name in ("race", "Race", "RACE")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [name.lower() for name in added(world)] == ["race"]
+    (row,) = landed(world, f"{batch}2", [{"id": 2, "race": "a", "Race": "b", "RACE": "c"}])
+    assert kept(row).keys() == {"race", "Race", "RACE"} - added(world).keys()
+
+
+def test_a_schema_that_was_changed_meanwhile_is_not_changed(spark: SparkSession, batch: str) -> None:
+    world = adding(spark)
+    landed(world, batch, [{"id": 1}])
+    stale = IcebergTable(spark, world.dataset.table).loaded()
+    stale = replace(
+        stale,
+        table=spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            spark._jsparkSession, world.dataset.table
+        ),
+    )
+    change = stale.table.updateSchema()
+    add_columns(IcebergTable(spark, world.dataset.table), {"Race": "string"})
+    change.addColumn("race", spark._jvm.org.apache.iceberg.types.Types.StringType.get())
+    with pytest.raises(Py4JJavaError, match="CommitFailedException"):
+        change.commit()
+    assert added(world) == {"Race": "string"}
+
+
+def test_a_column_says_which_batch_brought_it(spark: SparkSession, batch: str) -> None:
+    world = adding(spark)
+    landed(world, batch, [{"id": 1, "coupon": "A"}])
+    (found,) = (each for each in world.sql("DESCRIBE {t}").collect() if each["col_name"] == "coupon")
+    assert found["comment"] == f"came with batch {batch} of Tidegate"
+
+
+def test_a_text_that_is_in_the_path_of_files_is_filled_if_the_schema_has_it(spark: SparkSession, batch: str) -> None:
+    world = adding(spark)
+    landed(world, f"{batch}1", [{"id": 1, "region": "eu", "day": "2026-03-01"}])
+    world.sql("ALTER TABLE {t} ADD PARTITION FIELD region")
+    world.sql("ALTER TABLE {t} ADD PARTITION FIELD day")
+    rows = landed(
+        world, f"{batch}2", [{"id": 2, "region": "x" * 3_000, "day": "2026-03-02"}, {"id": 3, "region": "eu"}]
+    )
+    assert [kept(row) for row in rows] == [{"region": "x" * 3_000}, {"region": "eu"}]
+    assert str(rows[0]["day"]) == "2026-03-02"
+    assert world.outcomes(f"{batch}2").unknown.names.keys() == {"region"}
+
+
+def test_schemas_in_the_metadata_are_bounded(spark: SparkSession, batch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = adding(spark)
+    landed(world, f"{batch}1", [{"id": 1, "one": 1}])
+    monkeypatch.setattr(widen, "MOST_IN_METADATA", 10)
+    (row,) = landed(world, f"{batch}2", [{"id": 2, "one": 2, "two": 2}])
+    assert (row["one"], kept(row)) == (2, {"two": 2})
+
+
+def test_a_file_that_is_refused_after_some_rows_adds_nothing(
+    spark: SparkSession, batch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = adding(spark, max_object_bytes=1 << 30)
+    rows = b"".join(b'{"id": %d, "odd": 1}\n' % number for number in range(2_000_000))
+    world.seal(batch, world.put({"in/a.json": rows + b'{"id": "x"}\n', "in/b.json": b'{"id": 1, "good": 1}\n'}))
+    assert run(world.attempt(batch, 1), "ingest") == 0, world.failure(batch, 1)
+    assert added(world) == {"good": "bigint"}
+
+
+@pytest.mark.parametrize("format", ["parquet", "avro", "orc"])
+def test_files_with_types_bring_them(spark: SparkSession, batch: str, format: str) -> None:
+    world = adding(spark, "id bigint", format)
+    landed_as(world, f"{batch}1", format, {"id": [1], "price": [Decimal("1.50")], "size": [2], "word": ["a"]})
+    assert added(world) == {"price": "decimal(38,2)", "size": "bigint", "word": "string"}
+    (one,) = rows_of(world, f"{batch}1")
+    assert (one["price"], one["size"], one["word"], kept(one)) == (Decimal("1.50"), 2, "a", None)
+    landed_as(world, f"{batch}2", format, {"id": [2, 3], "price": [1.5, 2.5], "size": [3, 4]})
+    rows = rows_of(world, f"{batch}2")
+    assert [(row["size"], kept(row)) for row in rows] == [(3, {"price": 1.5}), (4, {"price": 2.5})]
+    assert world.outcomes(f"{batch}2").unknown.names.keys() == {"price"}
+
+
+def landed_as(world: World, batch: str, format: str, columns: dict[str, list[Any]]) -> None:
+    table, buffer = pa.table(columns), io.BytesIO()
+    if format == "parquet":
+        pq.write_table(table, buffer)
+    elif format == "orc":
+        pyarrow.orc.write_table(table, buffer)
+    else:
+        kinds = {int: "long", float: "double", str: "string"}
+        decimal = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+        fields = [{"name": name, "type": kinds.get(type(each[0]), decimal)} for name, each in columns.items()]
+        fastavro.writer(buffer, {"type": "record", "name": "row", "fields": fields}, table.to_pylist())
+    world.seal(batch, world.put({f"in/{batch}.{format}": buffer.getvalue()}))
+    assert run(world.attempt(batch, 1), "ingest") == 0, world.failure(batch, 1)
 
 
 def test_two_batches_that_add_at_the_same_time_lose_no_column(

@@ -2,19 +2,28 @@
 
 import json
 import random
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.unit.test_kept import KINDS, value
+from tests.unit.test_kept import ARROW, KINDS, NAMES, Drift, decoding, parquet, rest_of, same, table_of, value
+from tests.unit.test_unknown import streamed_in
 from tidegate.formats import added
 from tidegate.formats.added import AddedColumns, NewNames, both
 from tidegate.formats.decode import decoder
 from tidegate.formats.dialect import Dialect
 from tidegate.formats.reasons import Undecodable
+from tidegate.formats.registry import REST
+from tidegate.formats.streams import HeldBytes
+from tidegate.formats.unknown import as_beside, names_of
 from tidegate.reading.arrow_schema import arrow_schema
+from tidegate.reading.careful import Limits, Supervisor
+from tidegate.reading.decoding import Decoding
 from tidegate.reading.reader import NO_COLUMNS
+from tidegate.reading.together import Together
 
 COLUMNS = {
     "flag": pa.bool_(),
@@ -34,9 +43,13 @@ TIMES = ('"2026-03-01"', '"2026-03-01T10:00:00Z"', '"2026-03-01 10:00"', '"12.30
 NONE = ("null", "[]", "{}")
 
 
-def taken(texts: list[str | None], schema: pa.Schema = SCHEMA, dialect: Dialect | None = None, **more: Any) -> Any:
+def taken(texts: list[str | None], schema: pa.Schema = SCHEMA, dialect: Dialect | None = None) -> Any:
     rest = pa.chunked_array([pa.array(texts, pa.string())])
-    columns, left = AddedColumns(schema, dialect).taken(rest, **more)
+    columns, left, stays = AddedColumns(schema, dialect).taken(rest)
+    there = [json.loads(text or "{}") for text in left.to_pylist()]
+    for name in schema.names:
+        rows = [row for begin, end in stays.get(name, ()) for row in range(begin, end)]
+        assert rows == [row for row, each in enumerate(there) if name in each]
     assert all(len(each) == len(texts) for each in columns)
     assert [each.type for each in columns] == list(schema.types)
     return dict(zip(schema.names, (each.to_pylist() for each in columns), strict=True)), left.to_pylist()
@@ -105,11 +118,18 @@ def test_ever_other_values_that_do_not_fit_are_found(monkeypatch: pytest.MonkeyP
 # ---- the names that are noted
 
 
+def note(
+    names: NewNames, texts: list[str | None], schema: pa.Schema = NO_COLUMNS, dialect: Dialect | None = None
+) -> None:
+    table = pa.table({REST: pa.array(texts, pa.string())})
+    names.note(AddedColumns(schema, dialect).filled(table), of_text=True)
+
+
 def types_of(
     rows: list[dict[str, Any]], dialect: Dialect | None = None, schema: pa.Schema = NO_COLUMNS
 ) -> dict[str, str]:
     names = NewNames(dialect)
-    taken([json.dumps(row) for row in rows], schema, dialect, names=names)
+    note(names, [json.dumps(row) for row in rows], schema, dialect)
     return names.types()
 
 
@@ -128,6 +148,7 @@ def test_the_type_is_the_one_that_init_writes() -> None:
         "e": "timestamp",
         "f": "boolean",
         "k": "timestamp_ntz",
+        "lll": "decimal(38,0)",
     }
 
 
@@ -178,7 +199,7 @@ def test_whatever_is_noted_is_a_column_that_takes_the_values(seed: int) -> None:
     rows = [{name: value(of, kind) for name, kind in kinds.items()} for _ in range(30)]
     names = NewNames()
     texts: list[str | None] = [json.dumps(row) for row in rows]
-    taken(texts, pa.schema([]), names=names)
+    note(names, texts)
     found = names.types()
     assert set(found) <= {name for name, kind in kinds.items() if kind in ("text", "whole", "real", "flag")}
     schema = arrow_schema(", ".join(f"{name} {kind}" for name, kind in found.items())) if found else pa.schema([])
@@ -188,3 +209,136 @@ def test_whatever_is_noted_is_a_column_that_takes_the_values(seed: int) -> None:
         assert not there.keys() & found.keys()
         for name in found:
             assert columns[name][number] == row[name] or str(columns[name][number])[:10] == row[name]
+
+
+# ---- of whole files
+
+BESIDE = [pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.date32(), pa.timestamp("us", "UTC")]
+BESIDE += [pa.decimal128(38, 2), pa.int32(), pa.float32()]
+FILES = {"json": 300, "csv": 200, "parquet": 200, "avro": 200, "orc": 60}
+
+
+def with_beside(of: random.Random, format: str, drift: Drift) -> tuple[Decoding, pa.Schema]:
+    """The decoding of a route that adds, whose table has some columns beside it, often of the type of the file's."""
+    there = {name: ARROW[kind] for name, kind in drift.added["row"].items() if ARROW[kind] in BESIDE}
+    drawn = {name: of.choice(BESIDE) for name in of.sample(NAMES[:-1], of.randrange(1, 4))}
+    drawn |= {name: kind for name, kind in there.items() if name in NAMES[:-1] and of.random() < 0.6}
+    columns = pa.schema(list(drawn.items()))
+    keeping = decoding(format)
+    given = replace(keeping.dataset, options=(("unknown", "add"),))
+    return Decoding(given, pa.schema([*keeping.schema, *as_beside(columns)])), columns
+
+
+def of_schema(format: str, columns: pa.Schema) -> Decoding:
+    reporting = decoding(format, "report")
+    return Decoding(reporting.dataset, pa.schema([*reporting.schema, *columns]))
+
+
+@pytest.mark.parametrize("format", FILES)
+def test_a_column_beside_is_what_it_would_be_in_the_schema_or_its_values_are_kept(format: str) -> None:
+    of_text = format in ("json", "csv")
+    taken_of, lost_of = 0, 0
+    for seed in range(FILES[format]):
+        of = random.Random(seed)
+        drift = Drift(seed, format)
+        body = drift.body(format)
+        adding, columns = with_beside(of, format, drift)
+        found = table_of(adding("k", body))
+        assert found.schema.names == adding.schema.names
+        before, after = rest_of(table_of(decoding(format)("k", body))), rest_of(found)
+        said = set(names_of(table_of(decoding(format)("k", body))))
+        for field in columns:
+            alone = of_schema(format, pa.schema([field]))("k", body)
+            kept = [row for row, rest in enumerate(after) if field.name in (rest or {})]
+            if isinstance(alone, pa.Table):
+                assert found[field.name] == alone[field.name], (seed, field)
+                assert not kept
+                taken_of += alone[field.name].null_count < len(alone)
+                said -= {field.name}
+            else:
+                lost_of += 1
+                assert kept == [
+                    row
+                    for row, rest in enumerate(before)
+                    if field.name in (rest or {}) and found[field.name][row].as_py() is None
+                    if not (format == "json" and rest[field.name] is None)
+                ]
+                assert of_text or found[field.name].null_count == len(found)
+        for was, now in zip(before, after, strict=True):
+            assert same({name: each for name, each in (was or {}).items() if name in (now or {})}) == same(now or {})
+            assert (was or {}).keys() - (now or {}).keys() <= set(columns.names)
+        assert set(names_of(found)) == said, seed
+    assert min(taken_of, lost_of) > FILES[format] / 20
+
+
+@pytest.mark.parametrize("format", FILES)
+def test_each_way_of_reading_fills_the_same(format: str) -> None:
+    of = random.Random(1)
+    adding, _ = with_beside(of, format, Drift(1, format))
+    bodies = [Drift(seed, format).body(format) for seed in range(40)]
+    alone = [table_of(adding("k", body)) for body in bodies]
+    for portion in Together(adding)([("k", body) for body in bodies]):
+        assert not portion.refused
+        for span in portion.spans:
+            expected = pa.concat_tables([alone[each].replace_schema_metadata(None) for each in span.files])
+            assert span.table.replace_schema_metadata(None).equals(expected)
+            assert [set(each) for each in span.unknown] == [set(names_of(alone[each])) for each in span.files]
+    with Supervisor(replace(adding), Limits(memory=1 << 30, seconds=60)) as supervisor:
+        for body, whole in zip(bodies[:5], alone[:5], strict=True):
+            assert table_of(supervisor("k", body)).equals(whole, check_metadata=True)
+    if format in ("json", "csv"):
+        for body, whole in zip(bodies, alone, strict=True):
+            tables = list(streamed_in(7, lambda body=body: adding.streamed("k", HeldBytes(body))))
+            assert pa.concat_tables(tables).to_pylist() == whole.to_pylist()
+            assert {name for each in tables for name in names_of(each)} == set(names_of(whole))
+
+
+def test_a_file_with_types_states_them() -> None:
+    columns = {
+        "id": pa.array([1], pa.int64()),
+        "small": pa.array([1], pa.int16()),
+        "huge": pa.array([1], pa.uint64()),
+        "real": pa.array([float("nan")], pa.float32()),
+        "price": pa.array([Decimal("1.50")], pa.decimal128(10, 2)),
+        "at": pa.array([0], pa.timestamp("ns", "UTC")),
+        "local": pa.array([0], pa.timestamp("ms")),
+        "day": pa.array([0], pa.date32()),
+        "word": pa.array(["x"]).dictionary_encode(),
+        "blob": pa.array([b"x"]),
+        "nested": pa.array([[1]]),
+        "none": pa.nulls(1),
+    }
+    names = NewNames()
+    names.note(table_of(decoding("parquet")("k", parquet(columns))), of_text=False)
+    assert names.types() == {
+        "small": "bigint",
+        "huge": "decimal(38,0)",
+        "real": "double",
+        "price": "decimal(38,2)",
+        "at": "timestamp",
+        "local": "timestamp_ntz",
+        "day": "date",
+        "word": "string",
+    }
+    schema = arrow_schema(", ".join(f"{name} {kind}" for name, kind in names.types().items()))
+    keeping = decoding("parquet")
+    adding = Decoding(
+        replace(keeping.dataset, options=(("unknown", "add"),)), pa.schema([*keeping.schema, *as_beside(schema)])
+    )
+    (row,) = table_of(adding("k", parquet(columns))).to_pylist()
+    assert json.loads(row["_unknown"]).keys() == {"blob", "nested"}
+    assert (row["price"], str(row["real"]), row["small"]) == (Decimal("1.50"), "nan", 1)
+
+
+def test_a_number_that_a_column_would_change_stays() -> None:
+    keeping = decoding("parquet")
+    columns = pa.schema([("real", pa.float64()), ("other", pa.float64())])
+    adding = Decoding(
+        replace(keeping.dataset, options=(("unknown", "add"),)), pa.schema([*keeping.schema, *as_beside(columns)])
+    )
+    body = parquet({"id": pa.array([1, 2]), "real": pa.array([2**53 + 1, 5]), "other": pa.array([7, 8])})
+    found = table_of(adding("k", body))
+    assert found["real"].to_pylist() == [None, None]
+    assert rest_of(found) == [{"real": 2**53 + 1}, {"real": 5}]
+    assert found["other"].to_pylist() == [7.0, 8.0]
+    assert names_of(found) == ("real",)

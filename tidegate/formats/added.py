@@ -1,8 +1,12 @@
-"""Columns that a table has and the route's schema lacks (`unknown = "add"`): their values come out of `_unknown`.
+"""Columns that a table has and the route's schema lacks (`unknown = "add"`): what becomes their values.
 
-What a file has beyond the schema is kept as JSON first, whatever the format is (`formats.rest`,
-`formats.json_unknown`). A member of that text that is called as such a column, and whose value fits it, becomes its
-value. Any other one stays in the text. So no value is lost, and no row is refused for what the schema does not name.
+    JSON and CSV             what a row has beyond the schema is kept as JSON first (`formats.json_unknown`,
+                             `formats.rest`). A member of that text that is called as such a column, and whose value
+                             fits it, becomes its value
+    Avro, ORC and Parquet    a column of the file becomes the table's, if all of its values that are decoded at a time
+                             fit (`formats.columns.conform`): they have a type
+
+Any other value stays in `_unknown`. So none is lost, and no row is refused for what the schema does not name.
 
 Names that are no columns yet are noted, with the type that `tidegate init` would write for their values.
 """
@@ -10,7 +14,7 @@ Names that are no columns yet are noted, with the type that `tidegate init` woul
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,10 +26,11 @@ from tidegate.formats.columns import conform
 from tidegate.formats.dialect import Dialect, of_options
 from tidegate.formats.guess_text import Digits, GuessedType, SeenValues, without_repeated
 from tidegate.formats.json_lines import make_taker
-from tidegate.formats.json_unknown import OBJECT
+from tidegate.formats.json_unknown import MOST_RANGES, OBJECT, ranges_of
 from tidegate.formats.json_values import maker, python_type
 from tidegate.formats.reasons import Undecodable
-from tidegate.formats.registry import REST
+from tidegate.formats.registry import DELIMITER, REST, Format
+from tidegate.formats.said import RowRanges, said_of, say
 from tidegate.formats.unfit import OF_VALUES
 
 TEXT = pa.string()
@@ -33,6 +38,8 @@ NULL = b"null"
 NESTED = b"{["
 PLAIN = ("boolean", "bigint", "double", "string", "date", "timestamp", "timestamp_ntz")
 """The types of the columns that are added. Each is the widest of its kind, so a later file widens none."""
+FILLED = (*PLAIN, "int", "float")
+"""The types of columns beside the route's that are filled, and decimals."""
 NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_ -]*[A-Za-z0-9_-])?")
 """Of a column that is filled."""
 LONGEST = 100
@@ -47,6 +54,10 @@ ODD_VALUES = 20
 """So many different values that do not fit are found by reading all of a column again; then each is read by itself."""
 
 
+Taken = tuple[list[pa.Array], pa.Array, dict[str, list[int]]]
+"""Columns, what stays of the texts, and the rows for each column whose values stay."""
+
+
 @dataclass(frozen=True)
 class AddedColumns:
     """The columns of `schema` are those that the table has and the route's schema lacks: single values, nullable.
@@ -56,36 +67,55 @@ class AddedColumns:
     dialect: Dialect | None = None
 
     @staticmethod
-    def of(schema: pa.Schema, format: str, options: dict[str, Any]) -> "AddedColumns":
-        return AddedColumns(schema, of_options(options) if format == "csv" else None)
+    def of(schema: pa.Schema, format: Format, options: Mapping[str, Any]) -> "AddedColumns":
+        return AddedColumns(pa.schema([field.remove_metadata() for field in schema]), dialect_of(format, options))
 
-    def taken(self, rest: pa.ChunkedArray, names: "NewNames | None" = None) -> tuple[list[pa.Array], pa.Array]:
-        """The columns for these texts, and what stays of the texts. What stays is noted in `names`."""
-        parts = [self._of_some(rest.slice(begin, ROWS), names) for begin in range(0, max(1, len(rest)), ROWS)]
-        columns, texts = zip(*parts, strict=True)
-        return [pa.concat_arrays(each) for each in zip(*columns, strict=True)], pa.concat_arrays(texts)
+    def filled(self, table: pa.Table) -> pa.Table:
+        """The table, whose last column is `_unknown`, with these columns. Their names are said of the rows whose
+        values stay there."""
+        columns, texts, stays = self.taken(table[REST])
+        table_of_all = pa.Table.from_arrays(
+            [*table.columns[:-1], texts, *columns], schema=pa.schema([*table.schema, *self.schema])
+        )
+        said = said_of(table)
+        unknown = {name: rows for name, rows in said.unknown.items() if name not in self.schema.names}
+        return say(table_of_all, replace(said, unknown={**unknown, **stays}))
+
+    def taken(self, rest: pa.ChunkedArray) -> tuple[list[pa.Array], pa.Array, dict[str, RowRanges]]:
+        """The columns for these texts, what stays of the texts, and which rows have a value of a column that stays."""
+        columns: list[list[pa.Array]] = []
+        texts: list[pa.Array] = []
+        stay: dict[str, list[tuple[int, int]]] = {}
+        for begin in range(0, max(1, len(rest)), ROWS):
+            found, left, stays = self._of_some(rest.slice(begin, ROWS))
+            columns.append(found)
+            texts.append(left)
+            for name, rows in stays.items():
+                stay.setdefault(name, []).extend((begin + one, begin + end) for one, end in ranges_of(rows))
+        return (
+            [pa.concat_arrays(each) for each in zip(*columns, strict=True)],
+            pa.concat_arrays(texts),
+            {name: _few_ranges(ranges) for name, ranges in stay.items()},
+        )
 
     @cached_property
     def _take(self) -> Callable[[bytes], pa.Table]:
         kinds = [pa.field(each.name, TEXT) for each in self.schema] if self.dialect else list(self.schema)
         return make_taker(pa.schema([*kinds, (REST, TEXT)]))
 
-    def _of_some(self, rest: pa.ChunkedArray, names: "NewNames | None") -> tuple[list[pa.Array], pa.Array]:
+    def _of_some(self, rest: pa.ChunkedArray) -> Taken:
         valid = rest.drop_null()
         if not len(valid):
-            return [pa.nulls(len(rest), each.type) for each in self.schema], pa.nulls(len(rest), TEXT)
+            return [pa.nulls(len(rest), each.type) for each in self.schema], pa.nulls(len(rest), TEXT), {}
         try:
             columns, left = self._all(b"\n".join(valid.cast(pa.binary()).to_pylist()))
         except Undecodable:
-            return self._one_by_one(rest, names)
-        if names is not None and left.null_count < len(left):
-            texts = left.drop_null().cast(pa.binary()).to_pylist()
-            names.see(OBJECT.decode_lines(b"\n".join(texts)))
+            return self._one_by_one(rest)
         if len(valid) < len(rest):
             there = np.asarray(rest.is_valid())
             places = pa.array(np.cumsum(there) - 1, mask=~there)
             columns, left = [each.take(places) for each in columns], left.take(places)
-        return columns, left
+        return columns, left, {}
 
     def _all(self, lines: bytes) -> tuple[list[pa.Array], pa.Array]:
         """If all values fit, which is the rule. Raises Undecodable."""
@@ -95,7 +125,7 @@ class AddedColumns:
             columns = conform(columns, self.schema, texts=True, dialect=self.dialect)
         return [each.combine_chunks() for each in columns.columns], table[REST].combine_chunks()
 
-    def _one_by_one(self, rest: pa.ChunkedArray, names: "NewNames | None") -> tuple[list[pa.Array], pa.Array]:
+    def _one_by_one(self, rest: pa.ChunkedArray) -> Taken:
         texts = rest.cast(pa.binary()).to_pylist()
         rows = [row for row, text in enumerate(texts) if text is not None]
         lines = OBJECT.decode_lines(b"\n".join(texts[row] for row in rows))
@@ -104,9 +134,10 @@ class AddedColumns:
         for row, line, size in zip(rows, lines, sizes, strict=True):
             if len(line) < size:
                 texts[row] = msgspec.json.encode(line) if line else None
-        if names is not None:
-            names.see(lines)
-        return columns, pa.array(texts, pa.binary()).cast(TEXT)
+        stay = {
+            name: [row for row, line in zip(rows, lines, strict=True) if name in line] for name in self.schema.names
+        }
+        return columns, pa.array(texts, pa.binary()).cast(TEXT), {name: each for name, each in stay.items() if each}
 
     def _column(
         self, lines: Sequence[dict[str, msgspec.Raw]], rows: Sequence[int], count: int, field: pa.Field
@@ -191,6 +222,16 @@ def is_name(name: str) -> bool:
     return len(name) <= LONGEST and NAME.fullmatch(name) is not None
 
 
+def _few_ranges(ranges: Sequence[tuple[int, int]]) -> RowRanges:
+    """As in `formats.json_unknown`."""
+    return tuple(ranges) if len(ranges) <= MOST_RANGES else ((ranges[0][0], ranges[-1][1]),)
+
+
+def dialect_of(format: Format, options: Mapping[str, Any]) -> Dialect | None:
+    """As in `AddedColumns`."""
+    return of_options(dict(options)) if DELIMITER in format.options else None
+
+
 @dataclass
 class NewNames:
     """The names without a column that a task has met. `dialect` as in `AddedColumns`."""
@@ -198,7 +239,17 @@ class NewNames:
     dialect: Dialect | None = None
     seen: dict[str, SeenValues] = field(default_factory=dict)
     nested: set[str] = field(default_factory=set)
+    stated: dict[str, str] = field(default_factory=dict)
+    """The types of those that files state themselves."""
     _looked_at: int = 0
+
+    def note(self, table: pa.Table, *, of_text: bool) -> None:
+        """What a table with the column `_unknown` has there. `of_text`: its format has no types."""
+        if not of_text:
+            self.stated = both(self.stated, said_of(table).kinds)
+        elif self._looked_at < MOST_LOOKED_AT and (rest := table[REST]).null_count < len(rest):
+            texts = rest.drop_null().cast(pa.binary()).to_pylist()
+            self.see(OBJECT.decode_lines(b"\n".join(texts)))
 
     def see(self, lines: Sequence[Mapping[str, msgspec.Raw]]) -> None:
         for line in lines:
@@ -223,8 +274,9 @@ class NewNames:
     def types(self) -> dict[str, str]:
         """The type of the column that each name may become. A name with values of several kinds becomes none."""
         found = {name: self._type(each) for name, each in self.seen.items() if name not in self.nested and each.kinds}
+        found |= {name: GuessedType(kind) for name, kind in self.stated.items()}
         kept, _ = without_repeated(found)
-        return {name: each.ddl for name, each in kept.items() if each.ddl in PLAIN and is_name(name)}
+        return {name: each.ddl for name, each in kept.items() if each.ddl and is_filled(each.ddl) and is_name(name)}
 
     def _type(self, seen: SeenValues) -> GuessedType:
         return seen.json_type() if self.dialect is None else seen.csv_type()
@@ -237,3 +289,8 @@ def both(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
         if one[name] != other[name]:
             found[name] = "double" if {one[name], other[name]} == {"bigint", "double"} else "string"
     return found
+
+
+def is_filled(kind: str) -> bool:
+    """Whether a column beside the route's is filled if it has this type."""
+    return kind in FILLED or kind.startswith("decimal(")

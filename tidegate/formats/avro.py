@@ -18,15 +18,15 @@ import pyarrow as pa
 
 from tidegate.formats.avro_schema import Member, RowShape, kinds_of, row_of
 from tidegate.formats.blocks import inflate, unsnap
-from tidegate.formats.columns import conform
+from tidegate.formats.columns import conform, kinds_beyond
 from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import CELL_BYTES, Oversized, Undecodable, check_names, check_unpacked, first_line
 from tidegate.formats.registry import KEEP, REPORT
 from tidegate.formats.rest import portions
-from tidegate.formats.said import concat, say
+from tidegate.formats.said import concat, said_of, say
 from tidegate.formats.streams import LONGEST_RECORD, PIECE_BYTES, Allowance, Stream, unpack
 from tidegate.formats.unfit import Unfit
-from tidegate.formats.unknown import known, stated
+from tidegate.formats.unknown import beside, known, stated
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
@@ -246,7 +246,7 @@ class _Waiting:
         names = [each.name for each in self.row.members]
         try:
             for part in self.divided(pa.Table.from_arrays(columns, names=names)):
-                yield say(self.fitted(part, before=self.done), stated(self.row.unknown))
+                yield self._said(self.fitted(part, before=self.done), part.schema)
                 self.done += part.num_rows
         except Undecodable as error:
             error.where = "" if error.row is None else self._where(self.done + error.row)
@@ -254,6 +254,12 @@ class _Waiting:
         self.rows = self.size = 0
         self.blocks = self.blocks[-1:]
         self.chunks = {}
+
+    def _said(self, table: pa.Table, there: pa.Schema) -> pa.Table:
+        """What is said of all rows, and that a column beside the schema's does not fit, if that is said already."""
+        filled = set(beside(table.schema).names) - said_of(table).unknown.keys()
+        unknown = [name for name in self.row.unknown if name not in filled]
+        return say(table, stated(unknown, kinds_beyond(there, table.schema)))
 
     def _where(self, row: int) -> str:
         number, first, _ = self.blocks[0]

@@ -22,9 +22,9 @@ from tidegate.formats.registry import KEEP, REPORT
 from tidegate.formats.rest import rest_of
 from tidegate.formats.said import say
 from tidegate.formats.text_values import read_texts
-from tidegate.formats.type_names import as_list, is_bytes, is_list, is_text, type_name
+from tidegate.formats.type_names import as_list, is_bytes, is_list, is_text, type_name, widest_type
 from tidegate.formats.unfit import OF_VALUES, Unfit, first_refused, unfit_text, unfit_value
-from tidegate.formats.unknown import known, of_header
+from tidegate.formats.unknown import beside, known, of_header, stated
 
 types = pa.types
 
@@ -80,23 +80,44 @@ def conform(
     that has lines. `names` are all columns of a file
     that states them once: what the schema lacks of them, also within nested columns, is said of the table. `dialect`
     says how its texts are written, if they are CSV's. If the `unknown` values are kept, `table` has those columns, too.
+    A column beside the route's (`formats.unknown.beside`) is null if a value of the table's does not fit it: all of
+    them are kept then.
     """
-    columns = []
+    place = place or partial(row_number, before)
+
+    def column(field: pa.Field) -> pa.ChunkedArray:
+        if field.name not in table.column_names:
+            return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
+        there = table.column(field.name)
+        if texts and field.nullable and there.type == field.type and _is_plain(field.type):
+            return there
+        return _ColumnReading(texts, field.name in instants, place, dialect).column(there, field)
+
     given = known(schema, unknown)
-    for field in given:
-        if field.name in table.column_names:
-            column = table.column(field.name)
-        else:
-            column = pa.chunked_array([pa.nulls(table.num_rows, field.type)])
-        if not (texts and field.nullable and column.type == field.type and _is_plain(field.type)):
-            column = _ColumnReading(
-                texts, field.name in instants, place or partial(row_number, before), dialect
-            ).column(column, field)
-        columns.append(column)
+    columns = [column(field) for field in given]
+    lost: list[str] = []
     if unknown == KEEP:
-        columns.append(rest_of(table, given, instants))
+        filled = []
+        for field in beside(schema):
+            try:
+                filled.append(column(field))
+            except Undecodable:
+                filled.append(pa.chunked_array([pa.nulls(table.num_rows, field.type)]))
+                lost.append(field.name)
+        given = pa.schema([*given, *(field for field in beside(schema) if field.name not in lost)])
+        columns += [rest_of(table, given, instants), *filled]
     done = pa.Table.from_arrays(columns, schema=schema)
-    return done if names is None else say(done, of_header(names, table.schema, given))
+    if names is None:
+        return say(done, stated(lost)) if lost else done
+    kinds = {} if texts else kinds_beyond(table.schema, schema, instants)
+    return say(done, of_header(names, table.schema, given, kinds))
+
+
+def kinds_beyond(there: pa.Schema, schema: pa.Schema, instants: frozenset[str] = frozenset()) -> dict[str, str]:
+    """The types of the columns that may be made for those that the schema lacks, as `formats.said` has them."""
+    found = {field.name: widest_type(field.type) for field in there if field.name not in schema.names}
+    found |= {name: "timestamp" for name in instants & found.keys() if found[name] == "timestamp_ntz"}
+    return {name: kind for name, kind in found.items() if kind is not None}
 
 
 class _ColumnReading:

@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidegate.formats.added import AddedColumns
 from tidegate.formats.columns import check_type
 from tidegate.formats.pieces import Piece
 from tidegate.formats.reasons import AnotherFormat, Oversized, Undecodable
@@ -40,7 +41,7 @@ from tidegate.formats.registry import (
 from tidegate.formats.salvage import Fits, all_fit, allowed, limited
 from tidegate.formats.splits import Splitter
 from tidegate.formats.streams import Stream, head_of
-from tidegate.formats.unknown import judge, known
+from tidegate.formats.unknown import beside, judge, known, own
 
 REPORT_INSTEAD = 'set unknown = "report"'
 OptionValues = Iterable[tuple[str, Any]]
@@ -64,11 +65,10 @@ def decoder(format: str, schema: pa.Schema, options: OptionValues = (), *, max_b
     for field in schema:
         check_type(field.type)
     FORMATS[format].check_known(name for name, _ in options)
-    making = _Making.of(format, options)
-    made = making.make("make_decoder", schema, max_bytes)
+    making = _Making.of(format, schema, options)
+    made = making.make("make_decoder", max_bytes)
     unknown = making.settled[UNKNOWN.name]
-    reporting = replace(making, settled={**making.settled, UNKNOWN.name: REPORT})
-    narrow = reporting.make("make_decoder", known(schema, unknown), max_bytes) if unknown == KEEP else None
+    narrow = making.with_unknown(REPORT).make("make_decoder", max_bytes) if unknown == KEEP else None
 
     def decode(body: bytes) -> pa.Table:
         try:
@@ -97,7 +97,7 @@ def _lands(made: Decoder, body: bytes) -> bool:
 
 def divider(format: str, schema: pa.Schema, options: OptionValues = (), *, max_bytes: int = 1 << 40) -> Divider | None:
     """What makes a piece of a file for `decoder`; None if files of `format` cannot be joined."""
-    found: Divider | None = _Making.of(format, options).make("make_piece", schema, max_bytes)
+    found: Divider | None = _Making.of(format, schema, options).make("make_piece", max_bytes)
     return found
 
 
@@ -107,8 +107,8 @@ def streaming(format: str, schema: pa.Schema, options: OptionValues = ()) -> Str
     It takes and refuses the files that `decoder` takes and refuses, with the same rows and the same reasons; of a file
     with several faults it may name another one. Raises ValueError as `decoder` does.
     """
-    making = _Making.of(format, options)
-    made = making.make("make_streaming", schema)
+    making = _Making.of(format, schema, options)
+    made = making.make("make_streaming")
     return lambda stream: making.told(stream, made(stream))
 
 
@@ -120,10 +120,10 @@ def salvaging(
     share = share_of_bad_rows(options)
     if share is None:
         return None
-    making = _Making.of(format, options)
+    making = _Making.of(format, schema, options)
     # a row with an unknown name is no bad row: the file is refused for it, or not
-    looks = REPORT if making.settled[UNKNOWN.name] == REFUSE else making.settled[UNKNOWN.name]
-    made = replace(making, settled={**making.settled, UNKNOWN.name: looks}).make("make_streaming", schema, fits)
+    looking = making.with_unknown(REPORT) if making.settled[UNKNOWN.name] == REFUSE else making
+    made = looking.make("make_streaming", fits)
     # with so many bad rows it is refused, whatever the others are
     return lambda stream, rows: making.told(stream, limited(made(stream, allowed(rows, share)), share))
 
@@ -131,8 +131,8 @@ def salvaging(
 def splitter(format: str, schema: pa.Schema, options: OptionValues = ()) -> Splitter | None:
     """What splits large files of `format`; None if they are read by one task each. Raises ValueError as `decoder`
     does."""
-    making = _Making.of(format, options)
-    made = making.make("make_splitter", schema)
+    making = _Making.of(format, schema, options)
+    made = making.make("make_splitter")
     return made and replace(made, tables=lambda stream, split: map(making.judged, made.tables(stream, split)))
 
 
@@ -142,19 +142,32 @@ class _Making:
 
     format: Format
     settled: Mapping[str, Any]
+    schema: pa.Schema
+    """What the format's module makes tables of."""
+    added: AddedColumns | None
+    """What fills the columns beside the route's, if the module does not."""
 
     @staticmethod
-    def of(format: str, options: OptionValues) -> "_Making":
-        settled = FORMATS[format].settled(dict(options))
-        return _Making(FORMATS[format], {**settled, UNKNOWN.name: unknown_of(settled.items())})
+    def of(format: str, schema: pa.Schema, options: OptionValues) -> "_Making":
+        given = FORMATS[format]
+        settled = given.settled(dict(options))
+        added = AddedColumns.of(beside(schema), given, settled) if given.is_text and beside(schema) else None
+        settled[UNKNOWN.name] = unknown_of(settled.items())
+        return _Making(given, settled, own(schema) if added else schema, added)
+
+    def with_unknown(self, unknown: str) -> "_Making":
+        """For the route's own columns."""
+        schema = known(self.schema, self.settled[UNKNOWN.name])
+        return replace(self, settled={**self.settled, UNKNOWN.name: unknown}, schema=schema, added=None)
 
     def make(self, name: str, *arguments: Any) -> Any:
         """What the function of this name in the format's module makes; None if there is none."""
         make = getattr(import_module(self.format.module), name, None)
-        return make and make(*arguments, **self.format.for_modules(self.settled))
+        return make and make(self.schema, *arguments, **self.format.for_modules(self.settled))
 
     def judged(self, table: pa.Table) -> pa.Table:
-        return judge(self.settled[UNKNOWN.name])(table)
+        judged = judge(self.settled[UNKNOWN.name])(table)
+        return judged if self.added is None else self.added.filled(judged)
 
     def told(self, stream: Stream, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """The tables of a file; if it is refused, and is of another format, it is called what it is."""

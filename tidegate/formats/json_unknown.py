@@ -175,7 +175,7 @@ class SeenNames:
             if name not in self._ranges and len(self._ranges) >= MOST_OF_A_TABLE:
                 name = MORE
             ranges = self._ranges.setdefault(name, [])
-            for begin, end in _ranges(rows):
+            for begin, end in ranges_of(rows):
                 if ranges and (ranges[-1][1] >= before + begin or self._count >= MOST_RANGES):
                     ranges[-1][1] = max(ranges[-1][1], before + end)
                 else:
@@ -183,7 +183,7 @@ class SeenNames:
                     self._count += 1
 
 
-def _ranges(rows: list[int]) -> list[tuple[int, int]]:
+def ranges_of(rows: Sequence[int]) -> list[tuple[int, int]]:
     """As ranges of rows that follow each other."""
     if len(rows) == 1:
         return [(rows[0], rows[0] + 1)]

@@ -46,6 +46,11 @@ class Misplaced:
     why: str
 
 
+def in_path(partition_by: Sequence[str]) -> list[str]:
+    """The columns whose values may be in the path."""
+    return [each.column for each in map(_component, partition_by) if each]
+
+
 def misplaced(table: pa.Table, partition_by: Sequence[str]) -> Misplaced | None:
     """None if all rows can be. `partition_by` are the fields of the table's partition as Spark's DDL has them, each
     perhaps with ` AS ` and its name (`ALTER TABLE ... ADD PARTITION FIELD`)."""

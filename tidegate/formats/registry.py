@@ -33,14 +33,14 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format. `module` has its decoders: see `tidegate.formats.decode`. `salvages`: its rows are text, so bad ones
+    """One format. `module` has its decoders: see `tidegate.formats.decode`. `is_text`: its rows are text, so bad ones
     can be set aside (`BAD_ROWS_SHARE`)."""
 
     name: str
     about: str
     module: str
     options: tuple[Option, ...] = ()
-    salvages: bool = False
+    is_text: bool = False
 
     def __str__(self) -> str:
         return f"{self.name} ({self.about})" if self.about else self.name
@@ -53,7 +53,7 @@ class Format:
     @property
     def own_options(self) -> tuple[Option, ...]:
         """Without those that all formats have."""
-        return (*self.options, *(OF_ROWS if self.salvages else ()))
+        return (*self.options, *(OF_ROWS if self.is_text else ()))
 
     def settled(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Each option's value: the given one, or its default. Options of other formats are left out. Raises ValueError
@@ -271,14 +271,14 @@ FORMATS: Mapping[str, Format] = {
             "json",
             "lines, or an array, of objects",
             "tidegate.formats.json_lines",
-            salvages=True,
+            is_text=True,
         ),
         Format(
             "csv",
             "with a header line",
             "tidegate.formats.delimited",
             options=(DELIMITER, ENCODING, HEADER, DECIMAL, WRITTEN_DATES, NULL),
-            salvages=True,
+            is_text=True,
         ),
         Format("parquet", "", "tidegate.formats.parquet"),
         Format("avro", "object container files", "tidegate.formats.avro"),

@@ -28,6 +28,7 @@ from tidegate.formats.registry import KEEP
 from tidegate.formats.streams import divided
 from tidegate.formats.type_names import as_list, is_bytes, is_list, is_text, type_name
 from tidegate.formats.unfit import OF_VALUES
+from tidegate.formats.unknown import known
 
 types = pa.types
 
@@ -53,7 +54,7 @@ def wanted_of(names: Sequence[str], schema: pa.Schema, unknown: str) -> tuple[li
     if unknown != KEEP:
         wanted = [name for name in schema.names if name in names]
         return wanted, len(wanted)
-    beyond = set(names) - set(schema.names[:-1])
+    beyond = set(names) - set(known(schema, unknown).names)
     return list(dict.fromkeys(names)), len(names) + sum(map(len, beyond)) // CELL_BYTES
 
 
@@ -63,7 +64,7 @@ def portions(table: pa.Table, schema: pa.Schema, unknown: str, take: Callable[[i
     if unknown != KEEP:
         yield table
         return
-    given = pa.schema(list(schema)[:-1])
+    given = known(schema, unknown)
     yield from divided(table, lambda part: text_bytes(part, given), take)
 
 

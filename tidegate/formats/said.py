@@ -28,10 +28,12 @@ class BadRow:
 @dataclass(frozen=True, slots=True)
 class Said:
     """`unknown` are the names that are in the file and not in the schema, each with the rows of the table that have it;
-    None if all have it. `bad` are the rows that do not fit, in order."""
+    None if all have it. `bad` are the rows that do not fit, in order. `kinds`: the type of a column for each of these
+    names that has a type in the file, as DDL has it."""
 
     unknown: Mapping[str, RowRanges | None] = field(default_factory=dict)
     bad: tuple[BadRow, ...] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 NOTHING = Said()
@@ -44,6 +46,7 @@ def say(table: pa.Table, said: Said) -> pa.Table:
     told = {
         "unknown": said.unknown,
         "bad": [[each.row, each.place, each.text, each.error] for each in said.bad],
+        "kinds": dict(said.kinds),
     }
     return table.replace_schema_metadata({KEY: json.dumps(told).encode()})
 
@@ -51,14 +54,16 @@ def say(table: pa.Table, said: Said) -> pa.Table:
 def concat(tables: Sequence[pa.Table]) -> pa.Table:
     """The tables of a file, which follow each other, as one: with what is said of them."""
     unknown: dict[str, RowRanges | None] = {}
+    kinds: dict[str, str] = {}
     bad: list[BadRow] = []
     rows = 0
     for table in tables:
         said = said_of(table)
         unknown |= {name: _and(unknown.get(name, ()), ranges, rows) for name, ranges in said.unknown.items()}
+        kinds |= said.kinds
         bad += [replace(each, row=rows + len(bad) + each.row) for each in said.bad]
         rows += table.num_rows
-    return say(pa.concat_tables(tables), Said(unknown, tuple(bad)))
+    return say(pa.concat_tables(tables), Said(unknown, tuple(bad), kinds))
 
 
 def _and(before: RowRanges | None, more: RowRanges | None, rows: int) -> RowRanges | None:
@@ -77,4 +82,4 @@ def said_of(table: pa.Table) -> Said:
         name: None if rows is None else tuple((begin, end) for begin, end in rows)
         for name, rows in told["unknown"].items()
     }
-    return Said(unknown, tuple(BadRow(*each) for each in told["bad"]))
+    return Said(unknown, tuple(BadRow(*each) for each in told["bad"]), told["kinds"])

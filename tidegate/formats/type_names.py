@@ -95,6 +95,14 @@ def column_type(kind: pa.DataType) -> str | None:
     return type_name(kind) if simple or is_text(kind) or is_bytes(kind) else None
 
 
+def widest_type(kind: pa.DataType) -> str | None:
+    """The same, so wide that no later file has to widen it."""
+    found = column_type(kind)
+    if found is not None and types.is_decimal(kind):
+        return f"decimal({MOST_DIGITS},{kind.scale})"
+    return {"int": "bigint", "float": "double", "decimal(20,0)": "decimal(38,0)"}.get(found or "", found)
+
+
 def quoted_name(name: str) -> str:
     """A name as DDL has it: other names than words are in backquotes."""
     return name if name.isidentifier() and name.isascii() else "`" + name.replace("`", "``") + "`"

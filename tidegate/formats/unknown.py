@@ -10,6 +10,7 @@ Avro, CSV, ORC and Parquet state their columns once, so all rows have them. JSON
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ MOST_OF_A_TABLE = 20_000
 LONGEST = 100
 """Characters of a name. Longer ones are cut."""
 MOST_IN_A_REASON = 10
+NO_KINDS: Mapping[str, str] = MappingProxyType({})
 WAYS_OUT = 'add them to the schema of the route, take them out of the files, or set unknown = "report"'
 INSIDE = "[]"
 
@@ -43,14 +45,34 @@ def called(path: str) -> str:
     return path if len(path) <= LONGEST else f"{path[:LONGEST]}{MORE}"
 
 
+BESIDE = b"tidegate.beside"
+"""In the metadata of a column that the table has and the route's schema lacks. Such columns follow all others."""
+
+
+def beside(schema: pa.Schema) -> pa.Schema:
+    """Those columns. They are nullable, and a file need not have values that fit them."""
+    return pa.schema([field for field in schema if BESIDE in (field.metadata or {})])
+
+
+def as_beside(schema: pa.Schema) -> list[pa.Field]:
+    """These columns, marked so."""
+    return [field.with_metadata({BESIDE: b""}) for field in schema]
+
+
+def own(schema: pa.Schema) -> pa.Schema:
+    """The others."""
+    return pa.schema([field for field in schema if BESIDE not in (field.metadata or {})])
+
+
 def known(schema: pa.Schema, unknown: str) -> pa.Schema:
-    """The columns of a route's own schema: without the last one, if that is for what they lack."""
-    return pa.schema(list(schema)[:-1]) if unknown == KEEP else schema
+    """The columns of a route's own schema: without those beside it, and the last one, which is for what they lack, if
+    it is kept."""
+    return pa.schema(list(own(schema))[:-1]) if unknown == KEEP else schema
 
 
-def of_header(names: Iterable[str], table: pa.Schema, schema: pa.Schema) -> Said:
+def of_header(names: Iterable[str], table: pa.Schema, schema: pa.Schema, kinds: Mapping[str, str]) -> Said:
     """What is said of a file that states its columns once: `names` are all of them, `table` has the types of those that
-    are in `schema`."""
+    are in `schema`, `kinds` is as in `Said`."""
     wanted = {field.name: field.type for field in schema}
     found: list[str] = []
     for name in names:
@@ -58,15 +80,15 @@ def of_header(names: Iterable[str], table: pa.Schema, schema: pa.Schema) -> Said
             found.append(name)
         elif name in table.names:
             found += inside(table.field(name).type, wanted[name], name)
-    return stated(found)
+    return stated(found, kinds)
 
 
-def stated(paths: Iterable[str]) -> Said:
+def stated(paths: Iterable[str], kinds: Mapping[str, str] = NO_KINDS) -> Said:
     """What is said of a table if these are the paths of what the schema lacks, and all its rows have them."""
     found: dict[str, RowRanges | None] = dict.fromkeys(map(called, paths))
     if len(found) > MOST_OF_A_TABLE:
         found = {**dict(islice(found.items(), MOST_OF_A_TABLE)), MORE: None}
-    return Said(found)
+    return Said(found, kinds=kinds)
 
 
 def inside(there: pa.DataType, wanted: pa.DataType, path: str) -> Iterator[str]:

@@ -138,7 +138,7 @@ class Decoding:
         it. It costs a few decodings of the file (`MOST_TOLD`)."""
         given, lines = self.dataset, ends_of_lines(unpacked) + 1
         others = {**dict(given.options), BAD_ROWS_SHARE.name: USUAL_SHARE}
-        if not FORMATS[given.format].salvages or not allowed(lines, USUAL_SHARE):
+        if not FORMATS[given.format].is_text or not allowed(lines, USUAL_SHARE):
             return refused
         salvage = salvaging(given.format, self.of_file, tuple(others.items()))
         assert salvage is not None

@@ -18,15 +18,16 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
 from tidegate.core.uploads import Upload
-from tidegate.formats.added import AddedColumns, NewNames
+from tidegate.formats.added import NewNames
 from tidegate.formats.from_key import KeyColumns
 from tidegate.formats.paths import misplaced
 from tidegate.formats.reasons import Undecodable, too_large
-from tidegate.formats.registry import adds
+from tidegate.formats.registry import FORMATS
 from tidegate.formats.said import BadRow, said_of
 from tidegate.formats.salvage import places_of, rows_with_bad
 from tidegate.formats.splits import Split
 from tidegate.formats.streams import STORED_BYTES, ByteSource, HeldBytes
+from tidegate.formats.unknown import as_beside
 from tidegate.reading.careful import careful
 from tidegate.reading.decoding import Decode, Decoding, Larger
 from tidegate.reading.emitted import EMIT_BYTES, batches_of, encoded, for_each_row
@@ -112,13 +113,9 @@ class Reader:
     names: NewNames | None = None
     """Where names are noted that may become such columns."""
     keys: KeyColumns = field(init=False, repr=False)
-    added: AddedColumns | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        given = self.dataset
         object.__setattr__(self, "keys", self.decoding.keys)
-        added = AddedColumns.of(self.beside, given.format, dict(given.options)) if adds(given.options) else None
-        object.__setattr__(self, "added", added)
 
     @property
     def emitted(self) -> pa.Schema:
@@ -127,7 +124,7 @@ class Reader:
 
     @property
     def decoding(self) -> Decoding:
-        return Decoding(self.dataset, self.schema)
+        return Decoding(self.dataset, pa.schema([*self.schema, *as_beside(self.beside)]))
 
     def read(
         self, items: Sequence[tuple[int, OwnedUpload]], report: Callable[[int, Read], None]
@@ -369,6 +366,8 @@ class Reader:
             each_row([self.batch], np.array([len(numbers)])),
             pa.repeat(pa.scalar(self.ingested_at, LINEAGE.field("_ingested_at").type), len(numbers)),
         )
+        if self.names is not None:
+            self.names.note(table, of_text=FORMATS[self.dataset.format].is_text)
         if self.keys.names:
             of_each_file = [self.keys.values(item.upload.key) for item in items]
             file = pa.array(np.repeat(np.arange(len(items)), counts))
@@ -376,8 +375,4 @@ class Reader:
                 name: pa.concat_arrays([each[name] for each in of_each_file]).take(file) for name in self.keys.names
             }
             table = self.keys.joined(table, told)
-        columns = table.columns
-        if self.added:
-            found, columns[-1] = self.added.taken(columns[-1], self.names)
-            columns += found
-        return pa.Table.from_arrays([*columns, *values], schema=self.emitted)
+        return pa.Table.from_arrays([*table.columns, *values], schema=self.emitted)

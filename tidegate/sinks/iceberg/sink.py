@@ -24,6 +24,7 @@ from tidegate.core.publication import Floor, History, Published, Unprovable
 from tidegate.core.receipts import RejectedRows
 from tidegate.core.replacing import HeldRows, RowsPlace
 from tidegate.core.routes import Dataset, reading_of
+from tidegate.core.unknown import few
 from tidegate.flows.sink import Hopeless, RejectedUndecided, SeenVersion, Staged
 from tidegate.formats.decode import decoder
 from tidegate.formats.registry import KEEP, REST, adds, share_of_bad_rows, unknown_of
@@ -152,7 +153,7 @@ class IcebergSink:
             if not adds(self.dataset.options):
                 lacks = {REST: lacks[REST]} if REST in lacks and unknown_of(self.dataset.options) == KEEP else {}
             if lacks:
-                add_columns(self.spark, self.iceberg, lacks)
+                add_columns(self.iceberg, lacks)
                 there = facts_of(self.iceberg.schema)
             if reason := misfit(self.dataset.table, there, wanted, self.iceberg.now_called):
                 raise Hopeless(reason)
@@ -197,17 +198,19 @@ class IcebergSink:
         with asking():
             splits = survey(self.spark.sparkContext, reader, items, TASK_BYTES)
         branches = self._branches()
-        had = set(reader.beside.names)
-        for rounds_left in reversed(range(ROUNDS)):
-            found = self.spark.sparkContext.accumulator({}, FoundNames())
-            staged = without_spoiled(items, partial(self._stage_once, reader, splits, at, branches, found))
-            if not (rounds_left and found.value):
+        # of the last staging: no name is added for a file that was spoiled
+        found: dict[str, str] = {}
+        stage = partial(self._stage_once, reader, splits, at, branches, found)
+        staged = first = without_spoiled(items, stage)
+        for _ in range(ROUNDS - 1):
+            if not found:
                 break
-            former, reader = reader, self._widened(reader, found.value)
+            former, reader = reader, self._widened(reader, found)
             if reader.beside == former.beside:
                 break
-        if had:
-            staged = replace(staged, reads={at: _without(had, read) for at, read in staged.reads.items()})
+            staged = without_spoiled(items, partial(self._stage_once, reader, splits, at, branches, found))
+        if staged is not first:
+            staged = replace(staged, reads={at: _also(read, first.reads.get(at)) for at, read in staged.reads.items()})
         bad = [item for position, item in enumerate(items) if (read := staged.reads.get(position)) and read.rejected]
         if not bad:
             return staged
@@ -234,8 +237,10 @@ class IcebergSink:
             if len(found) > MOST_ADDED:
                 log.warning("table %s: %s new names in a batch, so none becomes a column", self.table, len(found))
             elif found:  # to look costs a call for each schema that the table has had
-                add_columns(self.spark, self.iceberg, found)
-            filled = beside(self.iceberg.schema, _struct(with_lineage(self.dataset.schema)))
+                add_columns(self.iceberg, found, f"came with batch {self.batch} of Tidegate")
+            filled = beside(
+                self.iceberg.schema, _struct(with_lineage(self.dataset.schema)), reader.dataset.partition_by
+            )
         return replace(reader, beside=to_arrow_schema(StructType(filled)))
 
     def _branches(self) -> Iterator[str]:
@@ -271,15 +276,18 @@ class IcebergSink:
         splits: Splits,
         at: int | None,
         branches: Iterator[str],
-        found: Any,
+        found: dict[str, str],
         items: Sequence[OwnedUpload],
     ) -> Staged:
         """Stage the rows of `items` on a new branch, the next of `branches`. A file that is not to be read in splits
-        again leaves `splits`. `found` gets the names that may become columns."""
+        again leaves `splits`. `found` becomes the names that may become columns."""
+        names = self.spark.sparkContext.accumulator({}, FoundNames())
         with asking():
-            staged, added, told = self._stage_rows(reader, self._tasks(items, splits), next(branches), at, found)
+            staged, added, told = self._stage_rows(reader, self._tasks(items, splits), next(branches), at, names)
             whole = partial(read_whole, self.spark.sparkContext, reader)
             reads = endings_of(items, splits, Endings.plain(told.of_splits.value), whole)
+        found.clear()
+        found.update(names.value)
         return Staged(staged, added, {**Endings.plain(told.endings.value), **reads}, slowly=told.slowly)
 
     def let_rows_go(self) -> None:
@@ -365,9 +373,11 @@ class IcebergSink:
                 self.iceberg_of(table).drop_branches(self.branches)
 
 
-def _without(had: Collection[str], read: Read | None) -> Read | None:
-    """What is said of a file, without the names that are columns of the table."""
-    return read and replace(read, unknown=tuple(name for name in read.unknown if name not in had))
+def _also(read: Read | None, first: Read | None) -> Read | None:
+    """What is said of a file, with the names that were no columns when it was read first."""
+    if read is None or first is None:
+        return read
+    return replace(read, unknown=few((*first.unknown, *read.unknown)))
 
 
 def _is_small(sizes: Sequence[int]) -> bool:

@@ -93,13 +93,6 @@ class IcebergTable:
     def schema(self) -> StructType:
         return self._spark.table(quoted(self.name)).schema
 
-    @property
-    def ever_had(self) -> set[str]:
-        """The names of the columns of all schemas of the table, in lower case. One call of the JVM for each schema."""
-        parser = self._jvm.org.apache.iceberg.SchemaParser
-        schemas = (json.loads(parser.toJson(each)) for each in self._load().operations().current().schemas())
-        return {field["name"].lower() for schema in schemas for field in schema["fields"]}
-
     def let_rows_go(self) -> str:
         """See to it that rows can be replaced (`removal.let_rows_go`)."""
         return removal.let_rows_go(self._load(), ours=MAINTAIN)

@@ -7,7 +7,8 @@ from typing import Any
 
 from tidegate.core.manifests import unpack_task
 from tidegate.core.outcomes import Read
-from tidegate.formats.added import NewNames
+from tidegate.formats.added import NewNames, dialect_of
+from tidegate.formats.registry import FORMATS, adds
 from tidegate.reading.reader import Reader
 from tidegate.sinks.iceberg.splits import SplitTask
 
@@ -26,14 +27,18 @@ class Told:
 
     def read(self, reader: Reader, task: Task) -> Iterator[Any]:
         """The rows of a task, on an executor."""
-        names = NewNames(reader.added.dialect) if reader.added else None
+        given = reader.dataset
+        options = dict(given.options)
+        names = NewNames(dialect_of(FORMATS[given.format], options)) if adds(given.options) else None
         reader = replace(reader, names=names)
         if isinstance(task, SplitTask):
             yield from reader.read_split(task.item, task.split, partial(self._report_split, task))
         else:
             yield from reader.read(unpack_task(task), self._report)
-        if names and (found := names.types()):
-            self.names.add(found)
+        if names is not None:
+            found = names.types()
+            if new := {name: kind for name, kind in found.items() if name not in reader.beside.names}:
+                self.names.add(new)
 
     def _report(self, position: int, ended: Read) -> None:
         self.endings.add({position: ended})

@@ -14,30 +14,36 @@ before another one added a column has those values in `_unknown`, or, if it has 
 line 3. `ROUNDS` bounds that: what is without a column then stays in `_unknown`, too.
 
 Nothing is ever dropped, renamed or changed in its type here. A name that an earlier schema of the table had is not
-added: somebody has renamed that column, or dropped it.
+added: somebody has renamed that column, or dropped it. Who removes old schemas from the metadata makes that unknown
+(`expire_snapshots` with `clean_expired_metadata`; the maintenance job keeps them).
+
+Columns are added by Iceberg's own interface. It refuses the change of a schema that was changed since it was read, so
+what is decided here of the names is decided for the schema that is changed: two drivers that add `race` and `Race` make
+one column. Spark's SQL would make both, and could not read the table any more.
 """
 
+import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.accumulators import AccumulatorParam
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from tidegate.formats.added import PLAIN, both, is_name
-from tidegate.formats.type_names import quoted_name
+from tidegate.formats.added import both, is_filled, is_name
+from tidegate.formats.paths import in_path
 from tidegate.sinks.iceberg.causes import cause, is_refusal
-from tidegate.sinks.iceberg.columns import quoted
+from tidegate.sinks.iceberg.data_files.append import LoadedTable
 from tidegate.sinks.iceberg.table import BRANCH_TRIES, IcebergTable
 
 MOST_ADDED = 100
 """Columns that a batch may add. More new names look like the keys of a map: then none is added."""
+MOST_IN_METADATA = 20_000
+"""Columns of all schemas of a table together. Iceberg's metadata has each schema whole, some 60 bytes for a column, and
+is written anew by each commit: beyond that, none is added."""
 ROUNDS = 3
 """Stagings of a batch for the sake of its columns."""
-FILLED = (*PLAIN, "int", "float")
-"""The types of columns beyond the route's schema whose values come out of `_unknown`, and decimals."""
 
 log = logging.getLogger("tidegate.sinks")
 
@@ -52,42 +58,67 @@ class FoundNames(AccumulatorParam[dict[str, str]]):
         return both(value1, value2)
 
 
-def beside(table: StructType, known: StructType) -> list[StructField]:
-    """The columns of a table that are filled, although `known`, which are the route's and the lineage, lack them."""
-    names = {name.lower() for name in known.names}
+def beside(table: StructType, known: StructType, partition_by: Sequence[str]) -> list[StructField]:
+    """The columns of a table that are filled, although `known`, which are the route's and the lineage, lack them. Any
+    text may come into such a column. Where the paths of the table's files would have it, only the route can say that
+    it fits (`formats.paths`), so the column is not filled."""
+    names = {name.lower() for name in (*known.names, *in_path(partition_by))}
     return [each for each in table if each.name.lower() not in names and _is_filled(each)]
 
 
 def _is_filled(column: StructField) -> bool:
-    kind = column.dataType.simpleString()
-    return column.nullable and is_name(column.name) and (kind in FILLED or kind.startswith("decimal("))
+    return column.nullable and is_name(column.name) and is_filled(column.dataType.simpleString())
 
 
-def add_columns(spark: SparkSession, iceberg: IcebergTable, wanted: Mapping[str, str]) -> None:
-    """Add those that the table has never had, nullable. If several drivers do at once, Iceberg refuses the change of a
-    schema that was changed meanwhile, and does not try again: here it is tried again. A column that the table does not
-    take, such as one that is called as a field of its partition, is left out."""
+def add_columns(iceberg: IcebergTable, wanted: Mapping[str, str], comment: str | None = None) -> None:
+    """Add those that the table has never had, nullable, with this comment. If several drivers do at once, all but one
+    are refused, and try again. A column that the table does not take, such as one that is called as a field of its
+    partition, is left out."""
     for tries_left in reversed(range(BRANCH_TRIES)):
-        had = iceberg.ever_had
-        missing: dict[str, str] = {}
-        for name, kind in wanted.items():
-            if name.lower() not in had:
-                missing[name] = kind
-                # tasks may have met a name in several cases: the first of them stays
-                had.add(name.lower())
+        loaded = iceberg.loaded()
+        missing = _missing(loaded, wanted)
         if not missing:
             return
-        columns = ", ".join(f"{quoted_name(name)} {kind}" for name, kind in missing.items())
         try:
-            spark.sql(f"ALTER TABLE {quoted(iceberg.name)} ADD COLUMNS ({columns})")
-        except (Py4JJavaError, PySparkException) as error:
+            _add(loaded, missing, comment)
+        except Py4JJavaError as error:
             if is_refusal(error):
-                log.warning("table %s does not take the columns %s: %s", iceberg.name, columns, cause(error))
+                log.warning("table %s does not take the columns %s: %s", iceberg.name, missing, cause(error))
                 for name, kind in missing.items() if len(missing) > 1 else ():
-                    add_columns(spark, iceberg, {name: kind})
+                    add_columns(iceberg, {name: kind}, comment)
                 return
             if not tries_left:
                 raise
         else:
-            log.info("table %s has got the columns %s", iceberg.name, columns)
+            log.info("table %s has got the columns %s", iceberg.name, missing)
             return
+
+
+def _missing(loaded: LoadedTable, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Those that no schema of the table has had. It costs a call of the JVM for each schema."""
+    parser = loaded.jvm.org.apache.iceberg.SchemaParser
+    schemas = [json.loads(parser.toJson(each))["fields"] for each in loaded.table.operations().current().schemas()]
+    if sum(map(len, schemas)) > MOST_IN_METADATA:
+        log.warning("the schemas of table %s have %s columns, so none is added", loaded.table, sum(map(len, schemas)))
+        return {}
+    had = {field["name"].lower() for schema in schemas for field in schema}
+    missing: dict[str, str] = {}
+    for name, kind in wanted.items():
+        # tasks may have met a name in several cases: the first of them stays
+        if name.lower() not in had:
+            missing[name] = kind
+            had.add(name.lower())
+    return missing
+
+
+def _add(loaded: LoadedTable, columns: Mapping[str, str], comment: str | None) -> None:
+    """Raises Py4JJavaError, also if the schema has been changed since the table was loaded."""
+    jvm: Any = loaded.jvm
+    kinds = ", ".join(f"c{number} {kind}" for number, kind in enumerate(columns.values()))
+    struct = jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(
+        jvm.org.apache.spark.sql.types.StructType.fromDDL(kinds)
+    )
+    change = loaded.table.updateSchema().caseSensitive(False)
+    for name, field in zip(columns, struct.columns(), strict=True):
+        change = change.addColumn(None, name, field.type(), comment)
+    change.commit()
