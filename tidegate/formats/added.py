@@ -31,6 +31,8 @@ from tidegate.formats.json_values import maker, python_type
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.registry import DELIMITER, REST, Format
 from tidegate.formats.said import RowRanges, said_of, say
+from tidegate.formats.text_values import may_be
+from tidegate.formats.type_names import is_text
 from tidegate.formats.unfit import OF_VALUES
 
 TEXT = pa.string()
@@ -50,8 +52,6 @@ MOST_LOOKED_AT = 200_000
 """So many values of names without a column are looked at in a task."""
 ROWS = 16_384
 """So many rows are taken at a time: their members are objects of Python."""
-ODD_VALUES = 20
-"""So many different values that do not fit are found by reading all of a column again; then each is read by itself."""
 
 
 Taken = tuple[list[pa.Array], pa.Array, dict[str, list[int]]]
@@ -157,37 +157,52 @@ class AddedColumns:
 
     def _fitting(self, values: Sequence[Any], field: pa.Field) -> tuple[pa.Array, Sequence[int]]:
         """Those that fit, and their numbers."""
-        kept: Sequence[int] = range(len(values))
-        for _ in range(ODD_VALUES):
-            try:
-                return self._array([values[number] for number in kept], field), kept
-            except MemoryError:
-                raise
-            except Undecodable as error:
-                if error.row is None:
-                    break
-                odd = values[kept[error.row]]
-                kept = [number for number in kept if values[number] != odd]
-            except OF_VALUES:
-                break
-        fits: dict[Any, bool] = {}
-        kept = [number for number in kept if self._fits(values[number], field, fits)]
+        kept = self._those_that_fit(values, self._likely(values, field.type), field)
         return self._array([values[number] for number in kept], field), kept
 
-    def _fits(self, value: Any, field: pa.Field, known: dict[Any, bool]) -> bool:
-        if value not in known:
+    def _likely(self, values: Sequence[Any], kind: pa.DataType) -> Sequence[int]:
+        """The numbers of the values that may fit: all that do."""
+        there = range(len(values))
+        if is_text(kind) or not (self.dialect or python_type(kind) in (str, msgspec.Raw)):
+            return there
+        try:
+            texts = self._held(values, kind)
+        except OF_VALUES:
+            return there
+        plain = self.dialect.plain(texts, kind) if self.dialect else texts
+        return np.flatnonzero(may_be(plain, kind)).tolist()
+
+    def _those_that_fit(self, values: Sequence[Any], numbers: Sequence[int], field: pa.Field) -> list[int]:
+        """Found by halves: most values fit, or their neighbours do not either."""
+        odd: set[Any] = set()
+        kept: list[int] = []
+        waiting = [list(numbers)]
+        while waiting:
+            some = waiting.pop()
+            if len(some) == 1 and values[some[0]] in odd:
+                continue
             try:
-                self._array([value], field)
-                known[value] = True
+                self._array([values[number] for number in some], field)
+                kept += some
+            except MemoryError:
+                raise
             except (Undecodable, *OF_VALUES):
-                known[value] = False
-        return known[value]
+                if len(some) == 1:
+                    odd.add(values[some[0]])
+                else:
+                    middle = len(some) // 2
+                    waiting += [some[middle:], some[:middle]]
+        return kept
 
     def _array(self, values: Sequence[Any], field: pa.Field) -> pa.Array:
-        """Raises Undecodable, with the place of the first one that does not fit, and `OF_VALUES`."""
-        held = pa.array(values, TEXT) if self.dialect else maker(field.type)(values)
+        """Raises Undecodable, and `OF_VALUES`, if one does not fit."""
+        held = self._held(values, field.type)
         made = conform(pa.table({field.name: held}), pa.schema([field]), texts=True, dialect=self.dialect)
         return made.column(0).combine_chunks()
+
+    def _held(self, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+        """As Arrow has them before they are read. Raises `OF_VALUES`."""
+        return pa.array(values, TEXT) if self.dialect else maker(kind)(values)
 
 
 Numbered = list[tuple[int, Any]]

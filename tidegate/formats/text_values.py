@@ -1,8 +1,10 @@
 """Values that a format has as text, by one grammar: it is narrower than Arrow's."""
 
 import binascii
+import datetime
 import decimal
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +42,56 @@ def read_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     return texts.cast(kind)
 
 
+def may_be(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Whether a column of this type may take each of these texts, none of which is null: it takes no other one. So
+    those of another kind are found among many, which by their refusals would take a millisecond each."""
+    if types.is_integer(kind):
+        digits = len(str(1 << kind.bit_width - 1))
+        found = pc.match_substring_regex(texts, f"^-?0*[0-9]{{1,{digits}}}$")
+        least = -(1 << kind.bit_width - 1)
+        return _and_if(found, texts, lambda text: least <= int(text) <= -1 - least, pc.utf8_length(texts), digits)
+    if types.is_floating(kind):
+        return pc.match_substring_regex(texts, f"^{DECIMAL.pattern.replace('{1,4}', '+')}$")
+    if types.is_decimal(kind):
+        return pa.array([_decimal(text, kind) is not None for text in texts.to_pylist()], pa.bool_())
+    if types.is_boolean(kind):
+        return pc.match_substring_regex(texts, "^(true|false|0|1)$", ignore_case=True)
+    if types.is_date(kind) or types.is_timestamp(kind):
+        form = DATE if types.is_date(kind) else TIME + ("$" if kind.tz is None else ZONE + "$")
+        return _and_if(pc.match_substring_regex(texts, form), texts, _is_day)
+    return pa.array(np.ones(len(texts), bool))
+
+
+def _and_if(
+    found: pa.Array, texts: pa.Array, holds: Callable[[str], bool], sizes: pa.Array | None = None, size: int = 0
+) -> pa.Array:
+    """`found`, and that `holds`, which is asked of the texts of at least this size."""
+    asked = found if sizes is None else pc.and_(found, pc.greater_equal(sizes, size))
+    if not pc.any(asked).as_py():
+        return found
+    told = pa.array([holds(text) for text in texts.filter(asked).to_pylist()], pa.bool_())
+    return pc.replace_with_mask(found, asked, told)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        datetime.date.fromisoformat(text[:10])
+    except ValueError:
+        return False
+    return True
+
+
+def _decimal(text: str, kind: pa.DataType) -> decimal.Decimal | None:
+    """None if it is none, or has more digits."""
+    if not DECIMAL.fullmatch(text):
+        return None
+    context = decimal.Context(prec=kind.precision, traps=[decimal.Inexact, decimal.InvalidOperation])
+    try:
+        return decimal.Decimal(text).quantize(decimal.Decimal((0, (1,), -kind.scale)), context=context)
+    except decimal.DecimalException:
+        return None
+
+
 def _read_decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Exact, or refused.
 
@@ -49,16 +101,12 @@ def _read_decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     places, values = _buffer(texts)
     if np.diff(places).max(initial=0) <= SHORT and _only(values, b"0123456789-."):
         return texts.cast(kind)
-    context = decimal.Context(prec=kind.precision, traps=[decimal.Inexact, decimal.InvalidOperation])
-    unit = decimal.Decimal((0, (1,), -kind.scale))
     numbers: list[decimal.Decimal | None] = []
     for row, text in enumerate(texts.to_pylist()):
-        if text is not None and not DECIMAL.fullmatch(text):
+        number = None if text is None else _decimal(text, kind)
+        if text is not None and number is None:
             raise unfit_text(text, row, kind)
-        try:
-            numbers.append(None if text is None else decimal.Decimal(text).quantize(unit, context=context))
-        except decimal.DecimalException as error:
-            raise unfit_text(str(text), row, kind) from error
+        numbers.append(number)
     return pa.array(numbers, kind)
 
 

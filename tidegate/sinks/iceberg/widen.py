@@ -29,6 +29,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.accumulators import AccumulatorParam
+from pyspark.errors import PySparkException
 from pyspark.sql.types import StructField, StructType
 
 from tidegate.formats.added import both, is_filled, is_name
@@ -62,12 +63,15 @@ def beside(table: StructType, known: StructType, partition_by: Sequence[str]) ->
     """The columns of a table that are filled, although `known`, which are the route's and the lineage, lack them. Any
     text may come into such a column. Where the paths of the table's files would have it, only the route can say that
     it fits (`formats.paths`), so the column is not filled."""
-    names = {name.lower() for name in (*known.names, *in_path(partition_by))}
-    return [each for each in table if each.name.lower() not in names and _is_filled(each)]
+    names, placed = ({name.lower() for name in names} for names in (known.names, in_path(partition_by)))
 
+    def is_beside(column: StructField) -> bool:
+        name, kind = column.name.lower(), column.dataType.simpleString()
+        if name in names or (name in placed and kind == "string"):
+            return False
+        return column.nullable and is_name(column.name) and is_filled(kind)
 
-def _is_filled(column: StructField) -> bool:
-    return column.nullable and is_name(column.name) and is_filled(column.dataType.simpleString())
+    return list(filter(is_beside, table))
 
 
 def add_columns(iceberg: IcebergTable, wanted: Mapping[str, str], comment: str | None = None) -> None:
@@ -81,7 +85,7 @@ def add_columns(iceberg: IcebergTable, wanted: Mapping[str, str], comment: str |
             return
         try:
             _add(loaded, missing, comment)
-        except Py4JJavaError as error:
+        except (Py4JJavaError, PySparkException) as error:
             if is_refusal(error):
                 log.warning("table %s does not take the columns %s: %s", iceberg.name, missing, cause(error))
                 for name, kind in missing.items() if len(missing) > 1 else ():
@@ -112,7 +116,7 @@ def _missing(loaded: LoadedTable, wanted: Mapping[str, str]) -> dict[str, str]:
 
 
 def _add(loaded: LoadedTable, columns: Mapping[str, str], comment: str | None) -> None:
-    """Raises Py4JJavaError, also if the schema has been changed since the table was loaded."""
+    """Raises Py4JJavaError and PySparkException, also if the schema has been changed since the table was loaded."""
     jvm: Any = loaded.jvm
     kinds = ", ".join(f"c{number} {kind}" for number, kind in enumerate(columns.values()))
     struct = jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(
