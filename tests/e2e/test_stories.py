@@ -142,6 +142,12 @@ def test_the_table_follows_its_source(stack: LocalStack) -> None:
     first, corrected, deleted = trace(stack, "a.json", bucket)
     assert (first["replaced_by"], corrected["replaced_by"]) == (corrected["version"], deleted["version"])
     assert "the object is deleted, and 2 rows of it left" in deleted["answer"]
+    listed = json.loads(stack.cli("files", "--route", route, "--key", "a.json", "--json").stdout)["files"]
+    assert [(each["deletion"], each["replaced_rows"], (each["left"] or {}).get("replaced_by")) for each in listed] == [
+        (True, 2, None),
+        (False, 1, deleted["version"]),
+        (False, 0, corrected["version"]),
+    ]
     with unannounced(stack, bucket):
         stack.client("s3").delete_object(Bucket=bucket, Key="b.json")
     time.sleep(2)  # until it is old enough for this window

@@ -4,7 +4,7 @@ import pytest
 
 from tests.functional.test_resend import deliver
 from tests.support.build import BUCKET, notice, upload
-from tests.support.fakes import play_fencing, play_publishing
+from tests.support.fakes import play_fencing, play_publishing, takes
 from tests.support.ledgers import RETENTION
 from tests.support.past import DatedWorld, asked_of, dated_world
 from tidegate import wiring
@@ -13,9 +13,12 @@ from tidegate.core.file_states import FILE_STATES
 from tidegate.core.manifests import batch_folder
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.receipts import Outcomes, decode_outcomes, decode_receipt
+from tidegate.core.replacing import HeldRows
+from tidegate.flows import files as files_of
 from tidegate.flows.abort import abort
 from tidegate.flows.batch_list import Wanted
 from tidegate.flows.files import MOST_READ, FilesPage, Spot, WantedFiles, files_page, files_within, spot
+from tidegate.flows.landed_versions import Left
 from tidegate.flows.nearest import nearest
 from tidegate.flows.quarantine import EVERYTHING, quarantined
 from tidegate.flows.resend import release
@@ -356,3 +359,35 @@ def test_a_version_that_has_landed_long_before_is_counted_and_one_that_waits_is_
     assert (new.upload.version, new.versions) == ("corrected", 2)
     # the notices and the batches of both, together
     assert (asked["query"], asked["get_many"]) == (1, 4)
+
+
+def test_what_has_left_the_table_says_for_what_and_when(world: DatedWorld, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(files_of, "keeps_latest_only", lambda batch: True)
+    landed: dict[str, str] = {}
+    at: dict[str, int] = {}
+    for version in ("v1", "v2", "v3"):
+        world.clock.advance(60)
+        world.dispatch(notice(upload(KEYS[0], version)))
+        landed[version] = world.open.id
+        world.ledger.seal(landed[version], "flights", "lake.raw.flights")
+        world.hand_off()
+        play_publishing(world.work, landed[version], rows=0 if version == "v3" else 5)
+        if version != "v1":
+            before = "v1" if version == "v2" else "v2"
+            gone = [HeldRows(f"s3://{BUCKET}/{KEYS[0]}", before, landed[before], 5)]
+            takes(world.work, landed[version], gone, deleted=version == "v3")
+        world.settle()
+        at[version] = world.clock.now
+    found = files_within(world.ports, IDS, ANY, limit=9).files
+    assert [(each.upload.version, each.replaced, each.deletion) for each in found] == [
+        ("v3", 5, True),
+        ("v2", 5, False),
+        ("v1", 0, False),
+    ]
+    assert [each.left for each in found] == [None, Left("v3", at["v3"], True), Left("v2", at["v2"], False)]
+    # a page is bounded, whatever it has
+    monkeypatch.setattr("tidegate.flows.landed_versions.MOST_REPLACING", 1)
+    assert [each.left for each in files_within(world.ports, IDS, ANY, limit=9).files][1:] == [
+        Left("v3", at["v3"], True),
+        None,
+    ]

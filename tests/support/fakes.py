@@ -437,11 +437,13 @@ def every_death(calls: int) -> list[Life]:
     return [*(Life(call) for call in range(1, calls + 1)), Life(calls, after=True)]
 
 
-def takes(work, batch: str, gone: list[HeldRows], snapshot: int = 77) -> None:
-    """Rewrite what `play_publishing` wrote: these rows left the table for the batch."""
+def takes(work, batch: str, gone: list[HeldRows], snapshot: int = 77, *, deleted: bool = False) -> None:
+    """Rewrite what `play_publishing` wrote: these rows left the table for the batch, or because their objects were
+    deleted."""
     name = outcomes_name(batch_folder(batch), snapshot - 1)
     outcomes = decode_outcomes(work.get(name))
     tally = replace(outcomes.tally, replaced=sum(each.rows for each in gone))
-    outcomes = replace(outcomes, tally=tally, replaced=tuple(gone))
+    uris = tuple({each.uri for each in gone}) if deleted else ()
+    outcomes = replace(outcomes, tally=tally, replaced=tuple(gone), deleted=uris)
     work.put(name, outcomes.encode())
     work.put(batch_folder(batch) + "receipt.json", Receipt.of(outcomes, batch, snapshot).encode())

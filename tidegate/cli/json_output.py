@@ -27,6 +27,7 @@ from tidegate.core.unknown import ranked
 from tidegate.flows.batch_list import BatchPage, PastBatch
 from tidegate.flows.earlier_files import EarlierFiles
 from tidegate.flows.files import FilesPage, KnownFile
+from tidegate.flows.landed_versions import Left
 from tidegate.flows.needs import Need, NextStep
 from tidegate.flows.overview import Overview
 from tidegate.flows.quarantine import Quarantined
@@ -132,7 +133,12 @@ def _in_state(status: RouteStatus) -> dict[str, int]:
     }
 
 
-_LANDED = {"outcome": "committed", **dict.fromkeys(("route", "rejected_rows", "error", "claimed_at", "batch_state"))}
+_LANDED = {
+    "outcome": "committed",
+    **dict.fromkeys(
+        ["route", "rejected_rows", "error", "claimed_at", "batch_state", "replaced_rows", "deletion", "left"]
+    ),
+}
 """Of a file that only its table tells of."""
 
 SHOWN: dict[type, Callable[[Any], dict[str, Any]]] = {
@@ -172,8 +178,9 @@ SHOWN: dict[type, Callable[[Any], dict[str, Any]]] = {
         it,
         "uri=upload.uri version=upload.version route=batch.route outcome=state.outcome rows rejected_rows=rejected"
         " landed_versions=versions error=state.error claimed_at ended_at=batch.ended_at table=batch.table"
-        " batch=batch.id batch_state=batch.state snapshot=batch.snapshot",
+        " batch=batch.id batch_state=batch.state snapshot=batch.snapshot replaced_rows=replaced deletion left",
     ),
+    Left: lambda it: picked(it, "replaced_by=version left_at=at deletion=deleted"),
     FilesPage: lambda it: {"after": str(it.after) if it.after else None, **picked(it, "troubles files")},
     LandedFile: lambda it: {
         **picked(it, "uri version rows landed_versions=versions ended_at=ingested_at table batch snapshot"),

@@ -68,10 +68,17 @@ def _file(out: Console, each: KnownFile) -> None:
     outcome = each.state.outcome
     bad = f" ({each.rejected:,} rejected)" if each.rejected else ""
     rows = f"{counted(each.rows, 'row')}{bad}  " if each.rows is not None else ""
+    if each.deletion:
+        rows = "a deletion  "
     claimed = "" if each.batch.ended_at or not each.claimed_at else f"  since {iso(each.claimed_at)}"
     _line(out, outcome, f"{rows}{each.upload.uri}{claimed}")
     if each.state.error:
         say(out, "      ", each.state.error.splitlines()[0], indent=6)
+    if each.replaced:
+        say(out, "", f"      {counted(each.replaced, 'row')} of earlier versions left the table for it", indent=6)
+    if each.left:
+        why = "when the object was deleted" if each.left.deleted else f"for those of version {each.left.version}"
+        say(out, "", f"      its rows left the table at {iso(each.left.at)}, {why}", indent=6)
     if each.versions and each.versions > 1:
         told = f"    {counted(each.versions, 'version')} of it have landed"
         next_step(out, NextStep(told, f"tidegate trace {shlex.quote(each.upload.uri)}"))

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tidegate.cli.printed import runnable
-from tidegate.cli.render_unknown import WAYS_OUT, of_route
+from tidegate.cli.render_unknown import of_route, way_out
 from tidegate.cli.terminal import Text, console, counted, duration, has_width, say, size
 from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.file_states import PENDING
@@ -97,7 +97,7 @@ def _notes(out: Console, each: RouteStatus, now: int) -> None:
             _note(out, "wish", f"batch {batch.id} of route {batch.route}: {_wished(batch, batch.wish)}")
     if each.unknown:
         _note(out, "unknown columns", of_route(each.route.name, each.unknown))
-        next_step(out, WAYS_OUT)
+        next_step(out, NextStep(way_out(each.route.dataset)))
     if not each.configured:
         what = (
             f"route {each.route.name} is not in the configuration any more. Its unfinished batches go on by its"

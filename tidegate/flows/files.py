@@ -12,6 +12,7 @@ A page costs, whatever the deployment has done before, besides what finding the 
     claims of the ledger: 100 in each request                         `MOST_CLAIMS` / 100, and one for each batch
     claims on the other versions of what has landed: a query for      `flows.landed_versions.MOST_ASKED`
       each object of the page
+    outcomes of batches that took the place of its rows               `flows.landed_versions.MOST_REPLACING`
 
 Of a batch that is not sealed yet, its parts are listed, 1,000 in each request, and their notices read, 100 in each; a
 request for notices counts as a read. What is quarantined, superseded or vanished is in the outcomes of its batch: then
@@ -20,6 +21,7 @@ no part is read. A page that would cost more ends earlier, and says from where t
 It does not see an upload whose notification or notice is on its way: nothing has registered it in a batch yet.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -32,7 +34,7 @@ from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.receipts import Ending, Outcomes, rejected_in_parts, rows_in_parts
 from tidegate.core.uploads import Upload
 from tidegate.flows.batch_list import MOST_LOOKED_AT, PAGES, BatchIds, Wanted, newest_batches
-from tidegate.flows.landed_versions import keeps_latest_only, landed_versions
+from tidegate.flows.landed_versions import Left, keeps_latest_only, landed_versions, left_the_table
 from tidegate.flows.outcomes import published_outcomes
 from tidegate.flows.ports import Ports
 
@@ -100,6 +102,12 @@ class KnownFile:
     claimed_at: int
     rejected: int | None = None
     versions: int | None = None
+    replaced: int = 0
+    """How many rows of earlier versions have left the table for it."""
+    deletion: bool = False
+    """Whether it is a deletion of the object, and no file."""
+    left: Left | None = None
+    """If its own rows have left the table since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +141,19 @@ def files_within(
 
 
 def _with_versions(files: Sequence[KnownFile], ports: Ports) -> tuple[KnownFile, ...]:
-    landed = [each for each in files if each.state.outcome == Outcome.COMMITTED and not keeps_latest_only(each.batch)]
-    counts = landed_versions(((each.upload.bucket, each.upload.key) for each in landed), ports)
+    landed = [each for each in files if each.state.outcome == Outcome.COMMITTED]
+    replaces = [keeps_latest_only(each.batch) for each in landed]
+    places = [(each.upload.bucket, each.upload.key) for each in landed]
+    counts = landed_versions((place for place, latest in zip(places, replaces, strict=True) if not latest), ports)
+    left = left_the_table((place for place, latest in zip(places, replaces, strict=True) if latest), ports)
 
     def told(each: KnownFile) -> KnownFile:
         found = counts.get((each.upload.bucket, each.upload.key))
-        if each.state.outcome != Outcome.COMMITTED or found is None:
+        if each.state.outcome != Outcome.COMMITTED:
             return each
-        return replace(each, versions=max(1, found.get(each.batch.table, 0)))
+        versions = None if found is None else max(1, found.get(each.batch.table, 0))
+        gone = left.get((each.upload.uri, each.upload.version, each.batch.id))
+        return replace(each, versions=versions, left=gone)
 
     return tuple(map(told, files))
 
@@ -176,7 +189,8 @@ def files_page(
             if state is not None and wanted.outcome in ("", state.outcome):
                 rows, bad = (each.rows, each.rejected) if state.outcome == Outcome.COMMITTED else (None, None)
                 at = claim.claimed_at if claim else 0
-                found.append(KnownFile(each.upload, each.notice, each.batch, state, rows, at, bad))
+                known = KnownFile(each.upload, each.notice, each.batch, state, rows, at, bad)
+                found.append(replace(known, replaced=each.replaced, deletion=each.deletion))
             if len(found) == limit:
                 break
     back_to = ids.made_at(look.oldest) if look.oldest else 0
@@ -196,6 +210,8 @@ class _Uploaded:
     rejected: int | None = None
     known: bool = True
     """Whether the batch's outcomes were read, if it has some."""
+    replaced: int = 0
+    deletion: bool = False
 
 
 class _EnoughRead(Exception):
@@ -264,12 +280,16 @@ class _FilesLook:
         # of a single upload the header says all
         alone, alone_bad = (batch.tally.rows, batch.tally.rejected) if batch.tally.committed == 1 else (None, None)
         outcomes = None
-        if batch.state is State.COMMITTED and not (batch.objects == 1 and alone is not None):
+        changes = batch.tally.replaced or (keeps_latest_only(batch) and alone == 0)
+        if batch.state is State.COMMITTED and (changes or not (batch.objects == 1 and alone is not None)):
             outcomes = self._outcomes(batch)
         told = outcomes is not None or batch.state is not State.COMMITTED or alone is not None
         endings = {(each.bucket, each.key, each.version): each for each in (outcomes.endings if outcomes else ())}
         rows = rows_in_parts(sealed, outcomes) if sealed and outcomes else {}
         bad = rejected_in_parts(sealed, outcomes) if sealed and outcomes else {}
+        replaced = Counter[str]()
+        for held in outcomes.replaced if outcomes else ():
+            replaced[held.uri] += held.rows
         for name in sorted(sealed.parts) if sealed else self._registered(batch, begin):
             short = name.removeprefix(PARTS).removesuffix(PART)
             if begin and short < begin.part:
@@ -283,15 +303,20 @@ class _FilesLook:
             for number, each in enumerate(owned):
                 if begin and short == begin.part and number <= begin.number:
                     continue
+                ending = endings.get(each.upload.identity)
+                rows_of_it = counts[number] if known else alone
+                deleted = outcomes is not None and each.upload.uri in outcomes.deleted
                 yield _Uploaded(
                     Spot(batch.id, short, number),
                     each.upload,
                     each.notice,
                     batch,
-                    endings.get(each.upload.identity),
-                    counts[number] if known else alone,
+                    ending,
+                    rows_of_it,
                     (bad[name][number] if name in bad else 0) if known else alone_bad,
                     told,
+                    0 if ending else replaced[each.upload.uri],
+                    deleted and not ending and not rows_of_it,
                 )
 
     def _registered(self, batch: Batch, begin: Spot | None) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Which objects of a page have landed in several versions.
+"""Which objects of a page have landed in several versions, and which rows have left the table for later ones.
 
 The claims of one object are together, so each object costs a query; notices and batches are read together, and only of
 objects with several claims. What landed before the ledger's memory is not seen: its claim has expired.
@@ -6,16 +6,22 @@ objects with several claims. What landed before the ledger's memory is not seen:
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import islice
 
-from tidegate.core.batches import Batch
+from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.landed_versions import landed_in
+from tidegate.core.replacing import RowsPlace
 from tidegate.core.routes import decode_dataset
+from tidegate.flows.outcomes import published_outcomes
 from tidegate.flows.ports import Ports
 
 MOST_ASKED = 100
 """Objects of a page that are asked about: each costs a query of the ledger, one after the other."""
+
+MOST_REPLACING = 20
+"""Batches of a page that took the place of rows and are read, the latest first: two reads of the work bucket each."""
 
 ObjectPlace = tuple[str, str]
 """Bucket and key."""
@@ -24,6 +30,38 @@ ObjectPlace = tuple[str, str]
 def keeps_latest_only(batch: Batch) -> bool:
     """Whether its route replaces: of an object the latest version has rows, however many have landed."""
     return bool(batch.dataset) and decode_dataset(batch.dataset).replaces
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Rows have left the table `at` (epoch seconds) for those of `version` of their object, or because that version is
+    its deletion."""
+
+    version: str
+    at: int
+    deleted: bool
+
+
+def left_the_table(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[RowsPlace, Left]:
+    """Of the first `MOST_ASKED` of these objects, which rows have left a table, as far as the batches say it that took
+    their place."""
+    claims = {place: ports.ledger.claims(*place) for place in islice(dict.fromkeys(places), MOST_ASKED)}
+    several = {claim: f"s3://{'/'.join(place)}" for place, found in claims.items() if len(found) > 1 for claim in found}
+    batches: dict[str, Batch] = {}
+    winners: dict[tuple[str, str], str] = {}
+    for claim, (_, batch) in (ports.ledger.owners(list(several)) if several else {}).items():
+        if batch and batch.state is State.COMMITTED and batch.tally.replaced and not claim.outcome:
+            batches[batch.id] = batch
+            winners[batch.id, several[claim]] = claim.version
+    left: dict[RowsPlace, Left] = {}
+    for batch in sorted(batches.values(), key=lambda each: each.ended_at, reverse=True)[:MOST_REPLACING]:
+        outcomes = published_outcomes(batch.id, ports.work)
+        if outcomes is None:
+            continue
+        for each in outcomes.replaced:
+            if winner := winners.get((batch.id, each.uri)):
+                left.setdefault(each.place, Left(winner, batch.ended_at, each.uri in outcomes.deleted))
+    return left
 
 
 def landed_versions(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[ObjectPlace, Mapping[str, int]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tidegate.cli.printed import in_prose
 from tidegate.cli.render_status import DONE_AS_WISHED
-from tidegate.cli.render_unknown import WAYS_OUT, of_route
+from tidegate.cli.render_unknown import of_route, way_out
 from tidegate.cli.terminal import counted
 from tidegate.core.outlook import is_delayed, outlook
 from tidegate.core.times import iso
@@ -32,7 +32,7 @@ def _of(each: RouteStatus, now: int) -> Iterator[str]:
     if each.paused:
         yield in_prose(f"Route {name} is paused since {iso(each.paused)}: `tidegate pause {name} --end` ends that.")
     if each.unknown:
-        yield f"Unknown columns: {of_route(name, each.unknown)}. What to do: {WAYS_OUT.why}."
+        yield f"Unknown columns: {of_route(name, each.unknown)}. What to do: {way_out(each.route.dataset)}."
     if not each.configured:
         yield (f"Route {name} is not in the configuration any more. Its unfinished batches go on by its last settings.")
 

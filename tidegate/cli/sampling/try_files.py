@@ -20,7 +20,7 @@ from tidegate.core.quantities import counted
 from tidegate.core.routes import Route, RouteIndex
 from tidegate.core.uploads import Upload
 from tidegate.formats.reasons import first_line
-from tidegate.formats.registry import REST
+from tidegate.formats.registry import KEEP, REST, adds, unknown_of
 from tidegate.formats.type_names import type_name
 from tidegate.formats.unknown import called, listed
 from tidegate.reading.arrow_schema import arrow_schema
@@ -154,14 +154,16 @@ def show(one: TriedFile, route: Route) -> None:
     if trial.nulls:
         nulls = f"{', '.join(trial.nulls)}. The file has no such column, calls it otherwise, or has no value in it"
         out.print(Text.assemble(("    null in every row: ", "yellow"), nulls), soft_wrap=True)
-    for about in about_unknown(trial.unknown, trial.first.schema.names):
+    for about in about_unknown(trial.unknown, trial.first.schema.names, route.dataset.options):
         out.print(Text.assemble(("    not in the schema: ", "yellow"), about), soft_wrap=True)
     if advice := misplaced(one, route):
         out.print(Text.assemble(("not this route's: ", "bold yellow"), advice), soft_wrap=True)
 
 
-def about_unknown(unknown: Iterable[str], columns: Iterable[str]) -> Iterator[str]:
-    """What to do about names that the schema lacks, whose `columns` these are."""
+def about_unknown(
+    unknown: Iterable[str], columns: Iterable[str], options: Iterable[tuple[str, Any]] = ()
+) -> Iterator[str]:
+    """What to do about names that the schema lacks, whose `columns` these are; `options` are those of the route."""
     by_lower = {each.lower(): each for each in columns if each != REST}
     may_be_added = []
     for name in unknown:
@@ -176,7 +178,12 @@ def about_unknown(unknown: Iterable[str], columns: Iterable[str]) -> Iterator[st
         else:
             may_be_added.append(name)
     if may_be_added:
-        yield f"{listed(may_be_added)}. Add them to the schema, if somebody wants them"
+        becomes = "Add them to the schema, if somebody wants them"
+        if unknown_of(options) == KEEP:
+            becomes = f"Their values go into {REST}"
+        if adds(options):
+            becomes = f"They become columns of the table. What fits none goes into {REST}"
+        yield f"{listed(may_be_added)}. {becomes}"
 
 
 def misplaced(one: TriedFile, route: Route) -> str:
