@@ -7,6 +7,7 @@ before any function runs.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -17,14 +18,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from tidegate.cli.asking.lakes import tables_in
 from tidegate.cli.exits import Exit
 from tidegate.environment import DEPLOYED, LOCAL_CONFIG, LOCAL_STACK
-from tidegate.settings import Settings, SettingsError, load_deployed
+from tidegate.settings import Settings
 from tidegate.settings import load as load_settings
 from tidegate.settings import parse as parse_settings
-from tidegate.settings.changes import retyped
+from tidegate.settings.changes import column_types, unfit_tables
 from tidegate_local import continuing, description
 from tidegate_local.callers import CALLED_AS
 from tidegate_local.containers import BridgeDoor, find_way
@@ -250,7 +252,7 @@ class Stack:
     def _describe(self, loaded: Description, said: bytes) -> None:
         """Listen for the functions, and say where everything is, and what the stack runs by: whoever reads that does
         not read a file that a person is writing."""
-        loaded = replace(loaded, notes=(*loaded.notes, *self._retyped(said)))
+        loaded = replace(loaded, notes=(*loaded.notes, *self._unfit(said)))
         for name in loaded.functions:
             self._listen(name)
         invoke = {name: url_of(self._sockets[name]) for name in loaded.functions}
@@ -266,19 +268,18 @@ class Stack:
         os.replace(draft, self.folder / DEPLOYED)
         self.description.write(self.folder)
 
-    def _retyped(self, said: bytes) -> list[str]:
-        """What has changed of tables that are there, since the file was applied last."""
-        before, catalog = self.folder / DEPLOYED, self.folder / "warehouse" / "catalog.db"
-        if not (before.exists() and catalog.exists()):
+    def _unfit(self, said: bytes) -> list[str]:
+        """What does not fit of tables that are there."""
+        catalog = self.folder / "warehouse" / "catalog.db"
+        if not catalog.exists():
             return []
         name, tables = tables_in(catalog)
-        there = {f"{name}.{namespace}.{table}" for namespace, table in tables}
-        try:
-            return list(
-                retyped(load_deployed(before).core_routes(), parse_settings(said.decode()).core_routes(), there)
-            )
-        except SettingsError:
-            return []  # an older version took it
+        there = {}
+        for (namespace, table), location in tables.items():
+            metadata = Path(unquote(urlsplit(location).path))
+            if metadata.exists():
+                there[f"{name}.{namespace}.{table}"] = column_types(json.loads(metadata.read_bytes()))
+        return list(unfit_tables(parse_settings(said.decode()).core_routes(), there))
 
     def _note(self, config: Path, said: bytes, loaded: Description) -> None:
         """Before anything is let in: from now on there is something to go on from."""

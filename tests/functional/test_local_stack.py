@@ -623,7 +623,8 @@ def test_a_changed_type_is_told_as_it_is_applied_if_the_table_is_there(tmp_path,
         config.write_text(CONFIG.read_text())
         assert up.apply(config)
         (told,) = (note for note in up.notes if "flight" in note)
-        assert "table lake.flights.departures is there with flight string, and route flights now says int" in told
+        assert "table lake.flights.departures does not fit route flights, and its batches halt: " in told
+        assert "it has no year" in told
         assert (folder / "deployed.toml").read_text() == CONFIG.read_text()
 
 

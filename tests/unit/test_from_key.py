@@ -251,7 +251,8 @@ def test_the_same_values_are_read_once(monkeypatch: pytest.MonkeyPatch):
         ("{a b}/", "a column of a key is its name in braces"),
         ("{id}/{id}", "{id} is there twice"),
         ("year/", "it names no column"),
-        ("{yeer}/", "the schema has no column `yeer`; it has "),
+        ("x/{yeer}/", "the schema has no column `yeer`; it has "),
+        ("{id}/", "would be 'flights' for each file: write from_key = \"flights/{id}/\""),
     ],
 )
 def test_a_pattern_that_finds_no_column_is_told_at_its_place(from_key: str, why: str):

@@ -1,30 +1,48 @@
-"""A type that is changed of a table that is there is told when it is deployed, and not when a batch has halted."""
+"""A table that does not fit its route is told when the settings are deployed, and not when a batch has halted."""
 
 from tests.unit.test_settings import GOOD
+from tidegate.schemas.ddl import parse as columns_of
 from tidegate.settings import parse
-from tidegate.settings.changes import retyped
+from tidegate.settings.changes import column_types, unfit_tables
+
+ROUTE = parse(GOOD).core_routes()[0]
+TABLE = ROUTE.dataset.table
+THERE = {column.name: str(column.type) for column in columns_of(ROUTE.dataset.schema).columns}
 
 
-def test_a_changed_type_of_a_table_that_is_there_is_told():
-    before = parse(GOOD).core_routes()
-    (route,) = (each for each in before if each.name == before[0].name)
-    table = route.dataset.table
-    now = parse(GOOD.replace("region string", "region int", 1)).core_routes()
-    (told,) = retyped(before, now, {table})
-    assert told.startswith(f"table {table} is there with region string, and route {route.name} now says int")
-    assert "new `table`" in told
-    assert list(retyped(before, now, {"lake.other.one"})) == []
-    assert list(retyped(before, before, {table})) == []
-    assert list(retyped(now[1:], before[1:], {table})) == []
+def told(there: dict[str, str], config: str = GOOD) -> list[str]:
+    return list(unfit_tables(parse(config).core_routes(), {TABLE: there}))
 
 
-def test_a_new_column_and_a_new_table_are_no_changed_type():
-    before = parse(GOOD).core_routes()
-    tables = {each.dataset.table for each in before}
-    for changed in (
-        GOOD.replace("region string", "region string, more int", 1),
-        GOOD.replace(f'"{before[0].dataset.table}"', f'"{before[0].dataset.table}2"').replace(
-            "region string", "region int", 1
-        ),
-    ):
-        assert list(retyped(before, parse(changed).core_routes(), tables)) == []
+def test_all_that_does_not_fit_is_told_at_once():
+    assert told(THERE) == told({**THERE, "more": "int"}) == []
+    assert list(unfit_tables([ROUTE], {"lake.other.one": {}})) == []
+    one, other = list(THERE)[:2]
+    lacking = {name: kind for name, kind in THERE.items() if name != other}
+    (said,) = told({**lacking, one: "binary"})
+    assert f"table {TABLE} does not fit route {ROUTE.name}" in said
+    assert f"{one} is binary, and the route says {THERE[one]}; it has no {other}." in said
+
+
+def test_a_column_that_the_job_adds_is_not_told():
+    config = GOOD.replace("[[route]]", '[[route]]\nunknown = "add"', 1)
+    added = parse(config).core_routes()[0].dataset
+    nullable = next(each.name for each in columns_of(added.schema).columns if each.nullable)
+    there = {name: kind for name, kind in THERE.items() if name != nullable}
+    assert told({**there, "_unknown": "string"}, config) == []
+
+
+def test_types_are_called_as_in_a_schema():
+    ddl = (
+        "a boolean, b int, c bigint, d float, e double, f decimal(9,2), g string, h binary, i date, j timestamp,"
+        " k timestamp_ntz, l array<struct<m:bigint,n:string>>, o map<string,timestamp>"
+    )
+    struct = {"type": "struct", "fields": [{"name": "m", "type": "long"}, {"name": "n", "type": "string"}]}
+    kinds = ["boolean", "int", "long", "float", "double", "decimal(9, 2)", "string", "binary", "date", "timestamptz"]
+    kinds += ["timestamp", {"type": "list", "element": struct}]
+    kinds += [{"type": "map", "key": "string", "value": "timestamptz"}]
+    names = [column.name for column in columns_of(ddl).columns]
+    fields = [{"name": name, "type": kind} for name, kind in zip(names, kinds, strict=True)]
+    schemas = [{"schema-id": 0, "fields": []}, {"schema-id": 3, "fields": fields}]
+    found = column_types({"current-schema-id": 3, "schemas": schemas})
+    assert found == {column.name: str(column.type) for column in columns_of(ddl).columns}

@@ -34,10 +34,11 @@ class AnotherFormat(Undecodable):
 
 
 class TooManyBad(Undecodable):
-    """More rows do not fit than are set aside (`formats.salvage`). `first` is what is wrong with the first of them."""
+    """More rows do not fit than are set aside (`formats.salvage`). `first` is what is wrong with the first of them,
+    which is at `where`."""
 
-    def __init__(self, what: str, first: str) -> None:
-        super().__init__(f"{what}: correct the file, or raise bad_rows_share. The first: {first}")
+    def __init__(self, what: str, first: str, where: str) -> None:
+        super().__init__(f"{what}: correct the file, or raise bad_rows_share. The first: {first}", where=where)
         self.first = first
 
 

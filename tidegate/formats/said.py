@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from tidegate.formats.places import quoted
+
 KEY = b"tidegate.said"
 
 RowRanges = tuple[tuple[int, int], ...]
@@ -23,6 +25,11 @@ class BadRow:
     place: str
     text: str
     error: str
+
+    @property
+    def where(self) -> str:
+        """As `formats.places` says it."""
+        return f"{self.place}: {quoted(self.text.encode())}"
 
 
 @dataclass(frozen=True, slots=True)

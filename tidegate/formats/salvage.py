@@ -101,7 +101,6 @@ def salvaged(
     pieces; and Oversized."""
     tables: list[pa.Table] = []
     bad: list[BadRow] = []
-    first: Undecodable | None = None
     waiting = [(0, len(rows))]
     while waiting:
         begin, end = waiting.pop()
@@ -117,12 +116,11 @@ def salvaged(
         if end - begin > 1:
             waiting += _parts(begin, end, refused.row if len(bad) < TRUSTED else None)
             continue
-        first = first or refused
-        if before + len(bad) == most:
-            raise TooManyBad(_beyond(most), str(first))
         record = rows.part(begin, end)
         text = record.text.decode("utf-8", "replace").rstrip("\r\n")[:LONGEST_TEXT]
         bad.append(BadRow(record.row, place(record), text, str(refused)))
+        if before + len(bad) > most:
+            raise TooManyBad(_beyond(most), bad[0].error, bad[0].where)
     kept = concat(tables) if tables else none
     return say(kept, replace(said_of(kept), bad=tuple(bad)))
 
@@ -167,11 +165,12 @@ def limited(tables: Iterable[pa.Table], share: float) -> Iterator[pa.Table]:
     if first and (not rows or bad > allowed(rows + bad, share)):
         how_many = f"{bad} of {rows + bad} rows {'does' if bad == 1 else 'do'} not fit"
         if not rows:
-            raise NoneLeft(f"{how_many}, and no row is left", first.error)
-        raise TooManyBad(f"{how_many}, and bad_rows_share of the route is {share:g}", first.error)
+            raise NoneLeft(f"{how_many}, and no row is left", first.error, first.where)
+        raise TooManyBad(f"{how_many}, and bad_rows_share of the route is {share:g}", first.error, first.where)
 
 
 def _beyond(most: int) -> str:
     if not most:
         return "a row does not fit, and bad_rows_share allows none in a file of so few"
-    return f"more than {most} rows do not fit, which is the most that may be set aside of this file"
+    rows = "1 row does" if most == 1 else f"{most} rows do"
+    return f"more than {rows} not fit, which is the most that may be set aside of this file"

@@ -122,12 +122,9 @@ class Decoding:
         """The rows of a refused file that fit, if so few do not that they are set aside. Raises Undecodable."""
         try:
             return concat(list(salvage(self._held(unpacked), ends_of_lines(unpacked) + 1)))
-        except TooManyBad as error:
-            if isinstance(error, NoneLeft):
-                raise refused from None
-            error.where = refused.where
-            raise
-        except Oversized:
+        except NoneLeft:
+            raise refused from None
+        except (Oversized, TooManyBad):
             raise
         except Undecodable:
             # of the file as a whole, the strict decoder says it better

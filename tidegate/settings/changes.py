@@ -1,26 +1,53 @@
-"""What a change of `tidegate.toml` means for tables that are there."""
+"""What `tidegate.toml` means for tables that are there."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from tidegate.core.routes import Route
+from tidegate.formats.registry import adds
 from tidegate.schemas.ddl import parse
 
-
-def retyped(before: Collection[Route], now: Collection[Route], tables: Collection[str]) -> Iterator[str]:
-    """What to do about each column of one of these `tables` whose type has changed: a job that finds it gives up, and
-    its batch halts."""
-    types = {route.dataset.table: _types(route) for route in before}
-    for route in now:
-        table = route.dataset.table
-        for column, kind in _types(route).items() if table in tables else ():
-            was = types.get(table, {}).get(column, kind)
-            if was != kind:
-                yield (
-                    f"table {table} is there with {column} {was}, and route {route.name} now says {kind}: its batches"
-                    " halt. Give it a new `table`, or widen the column by ALTER TABLE (docs/first-route.md, "
-                    '"Changing it later")'
-                )
+SPARKS = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}
+"""Iceberg's names of types that Spark calls otherwise (https://iceberg.apache.org/spec/#primitive-types)."""
 
 
-def _types(route: Route) -> dict[str, str]:
-    return {column.name: str(column.type) for column in parse(route.dataset.schema).columns}
+def unfit_tables(routes: Iterable[Route], tables: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """What to do about each of these `tables`, by the types of its columns, that lacks a column of a route or has
+    another type: a job that finds it gives up, and its batch halts."""
+    for route in routes:
+        there = tables.get(route.dataset.table)
+        if there is None or route.retired:
+            continue
+        unfit = []
+        for column in parse(route.dataset.schema).columns:
+            was, kind = there.get(column.name), str(column.type)
+            if was is None and not (adds(route.dataset.options) and column.nullable):
+                unfit.append(f"it has no {column.name}")
+            elif was not in (None, kind):
+                unfit.append(f"{column.name} is {was}, and the route says {kind}")
+        if unfit:
+            yield (
+                f"table {route.dataset.table} does not fit route {route.name}, and its batches halt:"
+                f" {'; '.join(unfit)}. Add or widen columns by ALTER TABLE, or give the route a new `table`"
+                ' (docs/first-route.md, "Changing it later")'
+            )
+
+
+def column_types(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """The columns of a table's metadata file, and their types as Spark calls them."""
+    now = metadata["current-schema-id"]
+    schema = next(each for each in metadata["schemas"] if each["schema-id"] == now)
+    return {field["name"]: _type(field["type"]) for field in schema["fields"]}
+
+
+def _type(of: Any) -> str:
+    if isinstance(of, str):
+        return SPARKS.get(of, of.replace(", ", ","))
+    match of["type"]:
+        case "list":
+            return f"array<{_type(of['element'])}>"
+        case "map":
+            return f"map<{_type(of['key'])},{_type(of['value'])}>"
+        case _:
+            fields = (f"{field['name']}:{_type(field['type'])}" for field in of["fields"])
+            return f"struct<{','.join(fields)}>"

@@ -1,5 +1,6 @@
 """The section `[[route]]`."""
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -202,6 +203,18 @@ class RouteSettings(_FormatOptions):
     @classmethod
     def _finds_columns(cls, pattern: str) -> str:
         return str(FROM_KEY.check(pattern))
+
+    @model_validator(mode="after")
+    def _looks_beyond_the_prefix(self) -> Self:
+        begins = re.match(r"\{([^{}]*)\}", self.from_key)
+        first, slash, _ = self.prefix.partition("/")
+        if begins and slash:
+            raise misplaced(
+                f"a key begins with the prefix, so {begins[1]} would be '{first}' for each file: write"
+                f' from_key = "{self.prefix[: self.prefix.rindex("/")]}/{self.from_key}"',
+                "from_key",
+            )
+        return self
 
     @model_validator(mode="after")
     def _replaces_all_or_nothing(self) -> Self:

@@ -1,7 +1,7 @@
 """Whether a table's columns fit those that a route wants to write, and what to do if they do not. Pure."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tidegate.core.lineage import LINEAGE_COLUMNS
@@ -31,36 +31,49 @@ def misfit(
 ) -> str:
     """Why rows of the `wanted` columns cannot be written to a table of these columns, by their names; empty if they
     can."""
+    return "; besides, ".join(_misfits(table, there, wanted, was_called))
+
+
+def _misfits(
+    table: str, there: Mapping[str, ColumnFacts], wanted: Mapping[str, ColumnFacts], was_called: WasCalled
+) -> Iterator[str]:
     never = _never_there(there, wanted, was_called)
+    if len(never) > 1:
+        yield _several(table, {each: wanted[each] for each in never})
     for name, column in wanted.items():
         if name in never and len(never) > 1:
-            return _several(table, {each: wanted[each] for each in never})
+            continue
         if name not in there:
-            return _absent(table, there, name, column, was_called)
-        if there[name].type != column.type:
-            wider = (there[name].type, column.type) in WIDER or _is_wider_decimal(there[name].type, column.type)
-            return (
-                f"column {name} of table {table} is {there[name].type}, in the route's schema it is {column.type}. "
-                + (
-                    f"Run: {_alter(table)} ALTER COLUMN {quoted_name(name)} TYPE {column.type}"
-                    if wider
-                    else "A table takes no such change: change the schema back and resume this batch. Or give the"
-                    " route another table; this batch stays with its own, so send its uploads to that one by"
-                    " `tidegate abort BATCH --resend`"
-                )
-            )
-        if column.nullable and not there[name].nullable:
-            return (
+            yield _absent(table, there, name, column, was_called)
+        elif there[name].type != column.type:
+            yield _another_type(table, name, there[name].type, column.type)
+        elif column.nullable and not there[name].nullable:
+            yield (
                 f"column {name} of table {table} takes no nulls, in the route's schema it may be null. Say `not null`"
                 f" there, or run: {_alter(table)} ALTER COLUMN {quoted_name(name)} DROP NOT NULL"
             )
     for name, column in there.items():
         if name not in wanted and not column.nullable:
-            return (
+            yield (
                 f"table {table} demands a value for column {name}, which the route's schema lacks. Add it to the"
                 f" schema, or run: {_alter(table)} ALTER COLUMN {quoted_name(name)} DROP NOT NULL"
             )
-    return ""
+
+
+def _another_type(table: str, name: str, there: str, wanted: str) -> str:
+    said = f"column {name} of table {table} is {there}, in the route's schema it is {wanted}."
+    alter, column = _alter(table), quoted_name(name)
+    if (there, wanted) in WIDER or _is_wider_decimal(there, wanted):
+        return f"{said} Run: {alter} ALTER COLUMN {column} TYPE {wanted}"
+    anew = (
+        f" Or empty the column and resume, run: {alter} DROP COLUMN {column}; {alter} ADD COLUMN {column} {wanted};"
+        " then `tidegate resend --reload` fills it from the files that have landed."
+    )
+    return (
+        f"{said} A table takes no such change: change the schema back and resume this batch."
+        f"{'' if name in LINEAGE_COLUMNS else anew} Or give the route another table; this batch stays with its own, so"
+        " send its uploads to that one by `tidegate abort BATCH --resend`"
+    )
 
 
 def _absent(table: str, there: Mapping[str, ColumnFacts], name: str, column: ColumnFacts, was_called: WasCalled) -> str:
