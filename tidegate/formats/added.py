@@ -54,7 +54,7 @@ ROWS = 16_384
 """So many rows are taken at a time: their members are objects of Python."""
 
 
-Taken = tuple[list[pa.Array], pa.Array, dict[str, list[int]]]
+FilledRows = tuple[list[pa.Array], pa.Array, dict[str, list[int]]]
 """Columns, what stays of the texts, and the rows for each column whose values stay."""
 
 
@@ -103,7 +103,7 @@ class AddedColumns:
         kinds = [pa.field(each.name, TEXT) for each in self.schema] if self.dialect else list(self.schema)
         return make_taker(pa.schema([*kinds, (REST, TEXT)]))
 
-    def _of_some(self, rest: pa.ChunkedArray) -> Taken:
+    def _of_some(self, rest: pa.ChunkedArray) -> FilledRows:
         valid = rest.drop_null()
         if not len(valid):
             return [pa.nulls(len(rest), each.type) for each in self.schema], pa.nulls(len(rest), TEXT), {}
@@ -125,7 +125,7 @@ class AddedColumns:
             columns = conform(columns, self.schema, texts=True, dialect=self.dialect)
         return [each.combine_chunks() for each in columns.columns], table[REST].combine_chunks()
 
-    def _one_by_one(self, rest: pa.ChunkedArray) -> Taken:
+    def _one_by_one(self, rest: pa.ChunkedArray) -> FilledRows:
         texts = rest.cast(pa.binary()).to_pylist()
         rows = [row for row, text in enumerate(texts) if text is not None]
         lines = OBJECT.decode_lines(b"\n".join(texts[row] for row in rows))
