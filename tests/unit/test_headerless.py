@@ -56,6 +56,11 @@ def test_it_is_what_a_file_with_the_header_is(
 @pytest.mark.parametrize(
     ("body", "why", "where"),
     [
+        (
+            b'id;"a; b";share\n1;a;2\n',
+            "row 1 has the names of columns (id, a; b, share): set header = true",
+            'line 1: id;"a; b";share',
+        ),
         (b"1;a\n", "row 1 has 2 fields, and the schema 3", "line 1: 1;a"),
         (b"1;a;2;3\n", "row 1 has 4 fields, and the schema 3", "line 1: 1;a;2;3"),
         (b"1;a;2\nx;b;3\n", "row 2: id = 'x' is no whole number", "line 2: x;b;3"),
@@ -102,3 +107,10 @@ def test_a_file_with_two_marks_is_not_joined():
     assert made
     assert made(b"\xef\xbb\xbf1;a;2\n") is not None
     assert made(b"\xef\xbb\xbf\xef\xbb\xbf1;a;2\n") is None
+
+
+def test_a_file_without_its_header_says_how_it_is_read():
+    for body, told in ((b"1;a;2\n", True), (b"1;a\n", False)):
+        with pytest.raises(Undecodable) as error:
+            decoder("csv", SCHEMA, OPTIONS[:1])(body)
+        assert ("If its first line is a row: header = false in the route" in str(error.value)) is told

@@ -22,6 +22,7 @@ from tidegate.formats.quotes import check_quotes, is_regular, quotes_in
 from tidegate.formats.reasons import (
     CELL_BYTES,
     Misnamed,
+    NoneKnown,
     Oversized,
     Undecodable,
     check_cells,
@@ -287,7 +288,8 @@ def read(
     except Oversized:
         raise
     except Undecodable as error:
-        refused = _wrong_delimiter(body.lstrip(b"\r\n"), known(schema, unknown), delimiter) or error
+        text, own = body.lstrip(b"\r\n"), known(schema, unknown)
+        refused = _wrong_delimiter(text, own, delimiter) or _wrong_header(text, own, dialect, before, error) or error
         if refused.row is not None:
             # a row of one field may be blank; see `_table`
             blanks = len(header(body.lstrip(b"\r\n"), delimiter)) == 1 if refused.row != HEADER else False
@@ -304,6 +306,22 @@ def _wrong_delimiter(body: bytes, schema: pa.Schema, delimiter: str) -> Undecoda
         return None
     why = other_delimiter(_cut(line, delimiter), schema.names, delimiter, lambda other: _cut(line, other))
     return Misnamed(why, row=HEADER) if why else None
+
+
+def _wrong_header(
+    body: bytes, schema: pa.Schema, dialect: Dialect, before: Before, error: Undecodable
+) -> Undecodable | None:
+    """Whether a file is refused because it has a header that it should not have, or lacks one."""
+    first = first_record_of_csv(body, dialect.delimiter)
+    if dialect.header:
+        # two fields at least: any text may be the name of one
+        if isinstance(error, NoneKnown) and 1 < len(_cut(first, dialect.delimiter)) == len(schema.names):
+            return NoneKnown(f"{error}. If its first line is a row: header = false in the route", row=HEADER)
+        return None
+    names = _cut(first_record_of_csv(body[len(first) :], dialect.delimiter), dialect.delimiter)
+    if before.rows or error.row != 0 or not names or not set(names) <= set(schema.names):
+        return None
+    return Undecodable(f"row 1 has the names of columns ({', '.join(names)}): set header = true in the route", row=0)
 
 
 def _cut(line: bytes, delimiter: str) -> list[str]:

@@ -46,6 +46,10 @@ class Misnamed(Undecodable):
     """The names in the file do not fit the schema's. Of a piece of a file that is no verdict on the whole of it."""
 
 
+class NoneKnown(Misnamed):
+    """None of the file's names is one of the schema's."""
+
+
 def first_line(error: BaseException) -> str:
     """The text of an error, in one line that any encoder takes."""
     line = (str(error).splitlines() or [type(error).__name__])[0][:500]
@@ -69,7 +73,7 @@ def check_names(names: Sequence[str], wanted: Collection[str]) -> None:
             " both in the same case"
         )
     if not set(names) & set(wanted):
-        raise Misnamed(
+        raise NoneKnown(
             f"the file has none of the schema's columns ({_listed(wanted)}); it has {_listed(names) or 'no columns'}:"
             " rename its columns, or correct the schema of the route"
         )
