@@ -332,6 +332,13 @@ def test_a_mistyped_route_is_found_where_it_begins(given: str, wanted: str):
     assert message.startswith(f"tidegate.toml:{line_of('[[route]]')}: {wanted}")
 
 
+def test_a_field_of_another_section_is_told_where_it_belongs():
+    said = refusal(GOOD.replace("[[route]]", '[[route]]\nmax_wait = "5s"', 1))
+    assert "route.1.max_wait: unknown field here; it belongs below [route.batch]" in said
+    said = refusal(GOOD + '\n[maintain]\nsuffix = "x"\n')
+    assert "maintain.suffix: unknown field here; it belongs below [[route]]" in said
+
+
 def test_a_mistyped_field_is_recognized():
     line = len(LINES) + 3
     message = refusal(GOOD + "\n[limits]\nvcpus = 5\n")

@@ -1,6 +1,7 @@
 """What pydantic finds wrong in `tidegate.toml`, in our words."""
 
 import difflib
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
@@ -58,7 +59,31 @@ def _unknown(location: Location, model: type[BaseModel]) -> str:
         each for each in [_ELSEWHERE.get(given, "")] if each in allowed
     ]
     name = "[[route]]" if location[:-1] == () and meant == ["route"] else f"`{meant[0]}`" if meant else ""
+    if not meant and (section := _section_with(given, model)):
+        return f"unknown field here; it belongs below {section}"
     return f"unknown field; {f'did you mean {name}? ' if name else ''}allowed here: {', '.join(allowed)}"
+
+
+def _section_with(field: str, model: type[BaseModel], path: tuple[str, ...] = ()) -> str:
+    """The section that has such a field; empty if none has."""
+    for name, each in model.model_fields.items():
+        inner = _inner(each.annotation)
+        if inner is None:
+            continue
+        here = (*path, each.alias or name)
+        if field in {other.alias or key for key, other in inner.model_fields.items()}:
+            return "[[route]]" if here == ("route",) else f"[{'.'.join(here)}]"
+        if found := _section_with(field, inner, here):
+            return found
+    return ""
+
+
+def _inner(annotation: Any) -> type[BaseModel] | None:
+    """The section of an annotation: it may be one of several, or none."""
+    for each in (annotation, *getattr(annotation, "__args__", ())):
+        if isinstance(each, type) and issubclass(each, BaseModel):
+            return each
+    return None
 
 
 _ELSEWHERE = {
@@ -101,10 +126,7 @@ def _model_at(location: Location, model: type[BaseModel]) -> type[BaseModel]:
     for step in location:
         if isinstance(step, str):
             names = {field.alias or name: field for name, field in model.model_fields.items()}
-            inner = names[step].annotation
-            if not isinstance(inner, type):
-                # the type of the routes is tuple[RouteSettings, ...]
-                inner = inner.__args__[0] if inner is not None else inner
-            assert isinstance(inner, type)
+            inner = _inner(names[step].annotation)
+            assert inner is not None
             model = inner
     return model
