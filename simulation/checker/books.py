@@ -395,7 +395,9 @@ def _came_back(world: World, batches: Batches) -> Counter[tuple[str, str]]:
     came_back: Counter[tuple[str, str]] = Counter()
     if not world.taken_over:
         return came_back
-    taken_from = {(pk, sk, taken.owner) for (pk, sk, _), taken in world.taken_over.items()}
+    taken_from = world.taken_back | {
+        (pk, sk, taken.owner) for (pk, sk, _), taken in world.taken_over.items() if taken.at < world.whole_at
+    }
     registered: dict[tuple[str, str, str], _Counted] = {}
     for batch, item in batches.items():
         endings = recorded(world, batch) if item["state"] == "COMMITTED" else {}

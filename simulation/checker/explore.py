@@ -11,9 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from simulation.checker.accidents.scene import Scene
 from simulation.checker.bounds import exceeded
+from simulation.checker.dictionary import FOLLOWS, OTHERS
 from simulation.checker.draws import Chance, drawn
 from simulation.checker.extra_scenarios import EXTRA
 from simulation.checker.oracle import Judgement, judge
@@ -30,17 +32,19 @@ MOST_FAULTS = 4
 @dataclass(frozen=True)
 class Case:
     """A scenario with faults at given calls, or (with `seed`) the knobs, the schedule and the faults of a seed. `only`
-    keeps the faults at these calls; the knobs in `without` keep their defaults."""
+    keeps the faults at these calls; the knobs in `without` keep their defaults, and those in `turned` have these
+    values, whatever the seed draws."""
 
     scenario: str
     faults: tuple[tuple[int, Kind], ...] = ()
     seed: int | None = None
     only: tuple[int, ...] | None = None
     without: tuple[str, ...] = ()
+    turned: tuple[tuple[str, Any], ...] = ()
 
     @property
     def knobs(self) -> Knobs:
-        return PLAIN if self.seed is None else drawn(self.seed, self.without)
+        return PLAIN if self.seed is None else replace(drawn(self.seed, self.without), **dict(self.turned))
 
     def __str__(self) -> str:
         if self.seed is not None:
@@ -166,6 +170,11 @@ def after(result: Result) -> list[Case]:
 
 def seeds(first: int, last: int, scenario: str = CHANCE) -> list[Case]:
     return [Case(scenario, seed=seed) for seed in range(first, last)]
+
+
+def following(first: int, last: int) -> list[Case]:
+    """Schedules and faults of a route whose table is a dictionary of the last version of each key."""
+    return [replace(each, without=OTHERS, turned=FOLLOWS) for each in seeds(first, last)]
 
 
 # ---- many at once

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from simulation.checker import second_opinion
+from simulation.checker import dictionary, second_opinion
 from simulation.checker.announced import misannounced
 from simulation.checker.books import (
     deleted_after,
@@ -26,6 +26,7 @@ from simulation.checker.books import (
     rows_at_most_once,
 )
 from simulation.checker.bounds import decisions
+from simulation.checker.dictionary import named, rows_of
 from simulation.checker.sent import missent
 from simulation.checker.told import mistold
 from simulation.world import audits, backfills
@@ -67,6 +68,7 @@ def judge(world: World, came_to_rest: bool) -> Judgement:
     judgement.broken += _misplaced(world)
     judgement.broken += _beside_each_other(world) if world.knobs.replaces else ()
     judgement.broken += _stays(world, rows)
+    judgement.broken += dictionary.differs(world)
     judgement.broken += _loaded_unasked(world, rows)
     _compare(world, rows, judgement)
     _each_batch_once(world, judgement)
@@ -125,11 +127,6 @@ def _thrown_away(world: World) -> Iterator[str]:
     kept = sum("reason" in each.attributes or UNREADABLE in each.body for each in dead)
     if kept < world.unreadable:
         yield f"dead letters: of {world.unreadable} records that cannot be read {kept} wait for a person"
-
-
-def named(version: Version) -> second_opinion.Name:
-    identity = version.version_id if version.version_id not in ("", SUSPENDED) else f"etag:{version.etag}"
-    return f"s3://{version.bucket}/{version.key}", identity
 
 
 def _judge_uploads(world: World, rows: list[tuple[object, ...]], judgement: Judgement) -> None:
@@ -200,19 +197,6 @@ def came_after_memory(world: World) -> set[second_opinion.Name]:
             for earlier, later in itertools.pairwise(sorted(times))
         )
     }
-
-
-def rows_of(version: Version, *, sets_aside: bool = False) -> list[tuple[int, int | str]]:
-    """(number, value) of each row of a file; none if it is broken. If bad rows are set aside, their value is their
-    text, and a file is broken if it has no other."""
-    found: list[tuple[int, int | str]] = []
-    for number, line in enumerate(version.body.splitlines()):
-        try:
-            found.append((number, json.loads(line)["id"]))
-        except ValueError:
-            found.append((number, line.decode()))
-    bad = sum(isinstance(value, str) for _, value in found)
-    return [] if bad and (not sets_aside or bad == len(found)) else found
 
 
 def _excused(world: World, version: Version) -> bool:

@@ -27,7 +27,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from simulation.checker.oracle import Judgement, judge, named
+from simulation.checker.dictionary import named
+from simulation.checker.oracle import Judgement, judge
 from simulation.world import course, driver, product
 from simulation.world.faults import Kind
 from simulation.world.kernel import START

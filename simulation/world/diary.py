@@ -82,6 +82,8 @@ class Diary:
     """The most batches of each route that were submitted at once, without those that a person gave up."""
     taken_over: dict[tuple[str, str, str], TakenOver] = field(default_factory=dict)
     """By (pk, sk, new owner) of the claim."""
+    taken_back: set[tuple[str, str, str]] = field(default_factory=set)
+    """By (pk, sk, owner): the claims that owners lost, while a ledger was rebuilt, to one that had had them before."""
     corrected: dict[tuple[str, str, str], float] = field(default_factory=dict)
     """The claims on uploads in quarantine that were given up, because a later version had landed, and when."""
     dropped: dict[tuple[str, str, str], float] = field(default_factory=dict)

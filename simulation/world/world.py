@@ -296,7 +296,10 @@ class World(Observed):
         if before.get("expires_at", math.inf) > now:
             owner = self.dynamodb.items.get(("ledger", f"n#{before['notice']}", "notice"), {})
             known = owner.get("expires_at", -math.inf) > now
-            self.taken_over[pk, sk, after["notice"]] = TakenOver(before["notice"], known, now)
+            if self.rebuilt_at > self.whole_at and (pk, sk, after["notice"]) in self.taken_over:
+                self.taken_back.add((pk, sk, before["notice"]))
+            else:
+                self.taken_over[pk, sk, after["notice"]] = TakenOver(before["notice"], known, now)
             self.happened[seen.TAKEN_OVER] += 1
 
     def _situation(self, batch: str) -> tuple[str, str]:

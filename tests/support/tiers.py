@@ -8,6 +8,7 @@ scenarios of the simulation, and a stack whose functions and job are killed.
 LONG = (
     *("tests/bench/", "tests/browser/", "tests/chaos/", "tests/conformance/", "tests/e2e/", "tests/spark/"),
     "tests/rie/test_killed.py",
+    "tests/simulation/test_dictionary.py::test_the_table_is_a_dictionary_of_the_last_versions",
     *("tests/simulation/test_bugs.py", "tests/simulation/test_counting.py", "tests/simulation/test_model.py"),
     *("tests/simulation/test_purge.py", "tests/simulation/test_roads.py", "tests/simulation/test_traffic.py"),
     "tests/simulation/test_simulation.py::test_faults_at_every_call_of_the_core_scenarios_are_recovered_from",
@@ -24,6 +25,7 @@ LONG = (
     *("tests/functional/test_local_stack.py", "tests/functional/test_local_template.py"),
     *("tests/functional/test_querying_page.py", "tests/functional/test_runbook.py"),
     "tests/functional/test_backfill.py::test_an_upload_that_moves_on_while_it_is_looked_for_lands_once",
+    "tests/unit/test_added.py::test_nothing_is_lost_of_thousands_",
     "tests/unit/test_careful.py",
     "tests/unit/test_json_layout.py::test_what_is_no_array_of_objects_is_refused_and_nothing_else",
     "tests/unit/test_kept.py::test_no_value_is_lost_of_thousands_",

@@ -1,0 +1,70 @@
+"""The plainest oracle of a route whose table follows its source: a dictionary of the last version of each key.
+
+It holds where nothing but uploads and deletions changes anything: nobody else writes the table or changes the settings,
+nobody gives uploads up, an audit finds what S3 does not announce, and S3 hands out what it has. Else `oracle` judges.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from simulation.checker.second_opinion import Name
+from simulation.world.s3 import MARKER, SUSPENDED, Version
+from simulation.world.world import World
+
+OTHERS = (
+    *("foreign", "aborts", "drops", "lost", "cut", "cut_undone", "one_table", "two_versions", "away"),
+    *("suspended", "refused_objects", "closed_bucket", "horizon", "replayed"),
+)
+"""The knobs that turn somebody else on, or make S3 refuse what it has."""
+FOLLOWS = (("replaces", True), ("removes", True), ("audit", 120.0))
+"""What such a route says, and that its bucket is audited."""
+
+
+def named(version: Version) -> Name:
+    identity = version.version_id if version.version_id not in ("", SUSPENDED) else f"etag:{version.etag}"
+    return f"s3://{version.bucket}/{version.key}", identity
+
+
+def rows_of(version: Version, *, sets_aside: bool = False) -> list[tuple[int, int | str]]:
+    """(number, value) of each row of a file; none if it is broken. If bad rows are set aside, their value is their
+    text, and a file is broken if it has no other."""
+    found: list[tuple[int, int | str]] = []
+    for number, line in enumerate(version.body.splitlines()):
+        try:
+            found.append((number, json.loads(line)["id"]))
+        except ValueError:
+            found.append((number, line.decode()))
+    bad = sum(isinstance(value, str) for _, value in found)
+    return [] if bad and (not sets_aside or bad == len(found)) else found
+
+
+Rows = Counter[tuple[int, int | str]]
+
+
+def differs(world: World) -> Iterator[str]:
+    """Of the first route, in such a world: each key whose rows are not those of its last version that has any."""
+    knobs = world.knobs
+    if not (knobs.replaces and knobs.removes and knobs.audit) or knobs.turned().keys() & set(OTHERS):
+        return
+    there: dict[Name, Rows] = defaultdict(Counter)
+    for table in world.catalog.tables:
+        for _, (uri, version, number, value) in world.catalog.rows(table):
+            if str(uri).startswith("s3://landing/"):
+                there[str(uri), str(version)][number, value] += 1  # type: ignore[index]
+    expected = last_versions(world)
+    for name in sorted(there.keys() | expected.keys()):
+        if there.get(name) != expected.get(name):
+            yield f"dictionary: {name} has {dict(there.get(name, {}))}, and not {dict(expected.get(name, {}))}"
+
+
+def last_versions(world: World) -> dict[Name, Rows]:
+    """The rows of each key: none once it is deleted, and those of the version before if a later one is broken."""
+    found: dict[str, tuple[Name, Rows] | None] = {}
+    for put in world.history:
+        if put.bucket == "landing":
+            if put.how == MARKER:
+                found[put.key] = None
+            elif rows := rows_of(put, sets_aside=world.sets_aside):
+                found[put.key] = named(put), Counter(rows)
+    return dict(each for each in found.values() if each)
