@@ -9,6 +9,7 @@ from tests.contract.lives import (
     ROUTE,
     Another,
     Fate,
+    end_all,
     join,
     let_go_by_finding_it_gone,
     let_go_by_quarantining,
@@ -239,6 +240,19 @@ def test_the_same_bytes_that_came_again_are_a_duplicate_while_the_first_may_land
     fate(ledger, first, new_id)
     claimed = ledger.claim(notice(written("00A2"), origin="s3 again"))
     assert (claimed.refused, claimed.again) == ((written("00A2"),), ())
+
+
+def test_the_same_bytes_that_came_again_are_a_duplicate_of_what_was_in_the_table(ledger: Ledger, new_id: NewId):
+    """It ended as present, so its claim has an outcome, and yet nobody need send it again."""
+    first = notice(written("00A1"))
+    ledger.claim(first)
+    end_all(ledger, first, new_id, Outcome.PRESENT)
+    again = notice(written("00A2"), origin="s3 again")
+    for _ in range(2):
+        claimed = ledger.claim(again)
+        assert (claimed.refused, claimed.again) == ((written("00A2"),), ())
+    (claim,) = ledger.claims(BUCKET, "a")
+    assert (claim.notice, claim.outcome, claim.later) == (first.id, "present", "00A2")
 
 
 def test_a_claim_lives_on_while_its_bytes_come_again(ledger: Ledger, clock: SettableClock):

@@ -3,7 +3,7 @@
     transition      decides                                        requires
     claim           1: this version belongs to that notice         it has no live claim
     take_over       1: it belongs to this notice from now on       its owner is still the one that let go
-    note_again      that the same bytes were uploaded again        its owner is the same, no outcome is recorded
+    note_again      that the same bytes were uploaded again        its owner and outcome are as they were
     open_batch      which batch the route's notices join           the route has no open batch
     register        2: this notice belongs to that batch           the notice is undecided, the batch is open
     void            2: this notice belongs to no batch             the notice is undecided

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tidegate.core.claims import LetGo
+from tidegate.core.claims import Claim, LetGo
 from tidegate.core.items import Is, IsNot, Item, Lacks, MoreThan, Put, Requirement, Transition, Update, Vacant, Write
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome
@@ -48,12 +48,14 @@ def _own(
     return single(f"claim {upload}", Write(upload_key(upload), Put(item), requires))
 
 
-def note_again(owner: str, upload: Upload, *, now: int, retention: int) -> Transition:
-    """The same bytes were uploaded again. The write that records that they did not land returns this too. The claim's
-    retention begins anew: the new notification may be delivered again as long as any other (docs/adr/0030)."""
+def note_again(there: Claim, upload: Upload, *, now: int, retention: int) -> Transition:
+    """The same bytes were uploaded again. The write that records that they did not land returns this too, so it must
+    not come after that: the outcome is still the one that `there`, the claim as it was read, has. The claim's retention
+    begins anew: the new notification may be delivered again as long as any other (docs/adr/0030)."""
     change = Update(sets={"later": upload.sequencer, "expires_at": now + retention})
+    still = Is("outcome", there.outcome) if there.outcome else Lacks("outcome")
     return single(
-        f"note that {upload} came again", Write(upload_key(upload), change, (Is("notice", owner), Lacks("outcome")))
+        f"note that {upload} came again", Write(upload_key(upload), change, (Is("notice", there.notice), still))
     )
 
 

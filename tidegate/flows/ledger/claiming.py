@@ -88,7 +88,7 @@ class Claiming(LedgerRecords):
         ended: dict[Entry, Ownership | Entry] = {}
         taken: dict[Upload, Claim] = {}
         back: list[CountedAs] = []
-        noted: dict[Upload, str] = {}
+        noted: dict[Upload, Claim] = {}
         for entry, ownership in judged.items():
             upload, claim = entry.upload, met[entry.upload]
             if ownership not in NEEDS_OWNER:
@@ -98,7 +98,7 @@ class Claiming(LedgerRecords):
             elif claim not in let_go or (ownership is Ownership.UPLOADED_AGAIN and let_go[claim].in_table):
                 ended[entry] = Ownership.DUPLICATE
                 if ownership is Ownership.UPLOADED_AGAIN and is_news(claim, upload):
-                    noted[upload] = claim.notice
+                    noted[upload] = claim
             elif ownership is Ownership.UPLOADED_AGAIN:
                 ended[entry] = Entry(upload, takes_from=claim.notice)
             else:
@@ -135,14 +135,14 @@ class Claiming(LedgerRecords):
                 raise Retryable(f"{upload} was dropped while it was being taken over; it will be tried again")
         return faster
 
-    def _note_again(self, owners: Mapping[Upload, str]) -> None:
-        """Record in the claims of these notices that their uploads were uploaded again."""
+    def _note_again(self, claims: Mapping[Upload, Claim]) -> None:
+        """Record in these claims that their uploads were uploaded again."""
         now = self.clock()
         wanted = [
-            transitions.note_again(owner, upload, now=now, retention=self.claim_retention)
-            for upload, owner in owners.items()
+            transitions.note_again(claim, upload, now=now, retention=self.claim_retention)
+            for upload, claim in claims.items()
         ]
-        for upload, done in zip(owners, self.store.apply_each(wanted), strict=True):
+        for upload, done in zip(claims, self.store.apply_each(wanted), strict=True):
             if isinstance(done, Refused):
                 raise Retryable(f"the claim on {upload} changed while it was read; it will be tried again")
 
