@@ -407,11 +407,15 @@ def _came_back(world: World, batches: Batches) -> Counter[tuple[str, str]]:
             let_go = (*_claim_key(each), each.notice) in taken_from
             first = ended == "committed" or (not let_go and _undecided_then(world, batch))
             registered[(*_claim_key(each), each.notice)] = _Counted(item["route"], ended, (first, batch))
+    # nobody need have seen that the ledger was lost: then an empty one has worked until somebody rebuilt it
+    sent_since = {each.id for each in world.sent_notices} - {
+        each.id for each in world.sent_notices if each.when < world.rebuilt_at
+    }
     ranked: dict[tuple[str, str, str], tuple[str, str, str]] = {}
     """By an owner before the ledger was lost: which ranks highest of it and all before it."""
     for pk, sk, notice in sorted(world.taken_over.keys() & registered.keys(), key=lambda key: world.taken_over[key].at):
         owner, passed, taken_at = notice, set(), world.taken_over[pk, sk, notice].at
-        if world.rebuilt_at <= taken_at < world.whole_at:
+        if world.rebuilt_at <= taken_at < world.whole_at and notice not in sent_since:
             continue  # a ledger that is being rebuilt lets the batch have it that ranks higher, and counts nothing anew
         # an owner that no batch registered was counted nowhere: what it had taken over before counts
         while (taken := world.taken_over.get((pk, sk, owner))) and taken.known and owner not in passed:
