@@ -21,6 +21,9 @@ from typer.testing import CliRunner
 from tests.unit.test_cli import agree, documented, shape
 from tidegate.cli import main
 from tidegate.cli.exits import Exit
+from tidegate.cli.render_unknown import way_out
+from tidegate.cli.sampling.try_files import about_unknown
+from tidegate.core.routes import Dataset
 from tidegate.reading import trial
 
 CONFIG = """
@@ -129,6 +132,20 @@ def test_columns_that_the_schema_lacks_are_told(here: Path):
     assert document("orders", "a.json")["files"][0]["unknown_columns"] == ["coupon", "vip\\x1b[31m"]
     (here / "a.json").write_bytes(GOOD)
     assert "not in the schema" not in run("orders", "a.json")[1]
+
+
+@pytest.mark.parametrize(
+    ("unknown", "told"),
+    [
+        ("report", "vip. Add them to the schema, if somebody wants them"),
+        ("keep", "vip. Their values go into _unknown"),
+        ("add", "vip. They become columns of the table. What fits none goes into _unknown"),
+    ],
+)
+def test_what_becomes_of_unknown_columns_is_told_by_the_route(unknown: str, told: str):
+    assert list(about_unknown(["vip"], ["id"], [("unknown", unknown)])) == [told]
+    dataset = Dataset("lake.t", "id int", "json", options=(("unknown", unknown),))
+    assert ("_unknown" in way_out(dataset)) is (unknown != "report")
 
 
 def test_names_that_no_schema_can_have_are_not_advised(here: Path):
