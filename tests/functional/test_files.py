@@ -363,6 +363,7 @@ def test_a_version_that_has_landed_long_before_is_counted_and_one_that_waits_is_
 
 def test_what_has_left_the_table_says_for_what_and_when(world: DatedWorld, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(files_of, "keeps_latest_only", lambda batch: True)
+    monkeypatch.setattr("tidegate.flows.landed_versions.keeps_latest_only", lambda batch: True)
     landed: dict[str, str] = {}
     at: dict[str, int] = {}
     for version in ("v1", "v2", "v3"):
@@ -389,5 +390,5 @@ def test_what_has_left_the_table_says_for_what_and_when(world: DatedWorld, monke
     monkeypatch.setattr("tidegate.flows.landed_versions.MOST_REPLACING", 1)
     assert [each.left for each in files_within(world.ports, IDS, ANY, limit=9).files][1:] == [
         Left("v3", at["v3"], True),
-        None,
+        Left("v3", 0, False),
     ]

@@ -282,6 +282,43 @@ def test_schemas_in_the_metadata_are_bounded(spark: SparkSession, batch: str, mo
     monkeypatch.setattr(widen, "MOST_IN_METADATA", 10)
     (row,) = landed(world, f"{batch}2", [{"id": 2, "one": 2, "two": 2}])
     assert (row["one"], kept(row)) == (2, {"two": 2})
+    # what the route itself says is no file's doing
+    own = World(
+        replace(world.dataset, schema=world.dataset.schema.replace("id bigint", "id bigint, price double")), spark
+    )
+    (row,) = landed(own, f"{batch}3", [{"id": 3, "price": 1.5}])
+    assert row["price"] == 1.5
+
+
+def test_a_table_of_many_columns_gets_no_more(spark: SparkSession, batch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(widen, "MOST_COLUMNS", 8)
+    world = adding(spark)
+    (row,) = landed(world, f"{batch}1", [{"id": 1, "one": 1}])
+    assert kept(row) == {"one": 1}
+
+
+def test_files_of_two_types_make_no_column(spark: SparkSession, batch: str) -> None:
+    world = adding(spark, "id bigint", "parquet")
+    bodies = {}
+    for name, scale in (("a", 2), ("b", 4)):
+        buffer = io.BytesIO()
+        price = pa.array([Decimal("1.5")], pa.decimal128(10, scale))
+        pq.write_table(pa.table({"id": [1], "price": price, "size": [1]}), buffer)
+        bodies[f"in/{batch}-{name}.parquet"] = buffer.getvalue()
+    world.seal(batch, world.put(bodies))
+    assert run(world.attempt(batch, 1), "ingest") == 0, world.failure(batch, 1)
+    assert added(world) == {"size": "bigint"}
+
+
+def test_a_decimal_that_its_column_cannot_hold_stays(spark: SparkSession, batch: str) -> None:
+    world = adding(spark)
+    landed(world, f"{batch}1", [{"id": 1}])
+    world.sql("ALTER TABLE {t} ADD COLUMNS (rate decimal(38,30))")
+    put_text = '{"id": 2, "rate": 123456789012345678}\n{"id": 3, "rate": 0.5}\n'
+    world.seal(f"{batch}2", world.put({f"in/{batch}2.json": put_text.encode()}))
+    assert run(world.attempt(f"{batch}2", 1), "ingest") == 0, world.failure(f"{batch}2", 1)
+    found = {row["id"]: (row.get("rate"), kept(row)) for row in rows_of(world, f"{batch}2")}
+    assert found == {2: (None, {"rate": 123456789012345678}), 3: (Decimal("0.5"), None)}
 
 
 def test_a_file_that_is_refused_after_some_rows_adds_nothing(

@@ -1,12 +1,16 @@
 """`unknown = "add"`: what is a column of the table leaves `_unknown` for it, if it fits, and nothing is lost."""
 
+import io
 import json
 import random
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.test_kept import ARROW, DRIFTS, KINDS, NAMES, Drift, decoding, parquet, rest_of, same, table_of, value
@@ -183,8 +187,9 @@ def test_of_a_task_so_many_values_are_looked_at(monkeypatch: pytest.MonkeyPatch)
     [
         ("bigint", "bigint", "bigint"),
         ("bigint", "double", "double"),
-        ("bigint", "string", "string"),
-        ("date", "timestamp", "string"),
+        ("double", "", ""),
+        ("bigint", "string", ""),
+        ("decimal(38,2)", "decimal(38,4)", ""),
     ],
 )
 def test_tasks_agree_on_a_type(one: str, other: str, found: str) -> None:
@@ -350,3 +355,44 @@ def test_a_number_that_a_column_would_change_stays() -> None:
     assert rest_of(found) == [{"real": 2**53 + 1}, {"real": 5}]
     assert found["other"].to_pylist() == [7.0, 8.0]
     assert names_of(found) == ("real",)
+
+
+def test_a_misfit_of_any_row_group_or_stripe_is_told() -> None:
+    keeping = decoding("parquet")
+    columns = pa.schema([("size", pa.int64())])
+    for format in ("parquet", "orc"):
+        given = replace(keeping.dataset, format=format, options=(("unknown", "add"),))
+        adding = Decoding(given, pa.schema([*keeping.schema, *as_beside(columns)]))
+        table, buffer = pa.table({"id": [1, 2], "size": pa.array([Decimal(1), Decimal(2**70)])}), io.BytesIO()
+        if format == "parquet":
+            pq.write_table(table, buffer, row_group_size=1)
+        else:
+            pyarrow.orc.write_table(table, buffer)
+        found = table_of(adding("k", buffer.getvalue()))
+        assert "size" in (rest_of(found)[1] or {})
+        assert names_of(found) == ("size",)
+
+
+def test_a_file_of_a_header_has_its_names_beside_others() -> None:
+    keeping = decoding("csv")
+    given = replace(keeping.dataset, options=(("unknown", "add"),))
+    adding = Decoding(given, pa.schema([*keeping.schema, *as_beside(pa.schema([("day", pa.date32())]))]))
+    bodies = [b"id,text,day,other\n", b"id,text,day,other\n1,t,soon,x\n"]
+    found = {
+        file: set(unknown)
+        for portion in Together(adding)([("k", body) for body in bodies])
+        for span in portion.spans
+        for file, unknown in zip(span.files, span.unknown, strict=True)
+    }
+    assert found == {0: {"other"}, 1: {"day", "other"}}
+
+
+def test_values_of_csv_that_do_not_fit_cost_their_own_rows_only() -> None:
+    """Columns of which all values fit are not read one by one for the sake of another one."""
+    schema = pa.schema([(f"n{number}", pa.int64()) for number in range(20)])
+    texts = [json.dumps({name: "1" for name in schema.names}) for _ in range(100)]
+    texts[7] = json.dumps({**{name: "1" for name in schema.names}, "n3": "soon", "z": "?"})
+    with patch.object(AddedColumns, "_one_by_one", side_effect=AssertionError):
+        columns, left = taken(texts, schema, Dialect())
+    assert [each.count(None) for each in columns.values()] == [number == 3 for number in range(20)]
+    assert left == [None] * 7 + ['{"n3":"soon","z":"?"}'] + [None] * 92

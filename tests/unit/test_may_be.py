@@ -1,5 +1,7 @@
 """What is left out before texts are read is nothing that could be read."""
 
+import decimal
+
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
@@ -46,8 +48,34 @@ def test_what_can_be_read_may_be_read(kind: pa.DataType, text: str) -> None:
         (pa.bool_(), "yes"),
         (pa.date32(), "2026-02-29"),
         (pa.timestamp("us"), "2026-13-01 00:00"),
+        (pa.timestamp("us"), "2026-03-01 25:00"),
+        (pa.timestamp("us", "UTC"), "9999-12-31T23:59:59-10:00"),
+        (pa.float64(), "1e400"),
+        (pa.float32(), "1e100"),
         (pa.decimal128(5, 2), "1.255"),
     ],
 )
 def test_most_of_what_cannot_be_read_is_left_out(kind: pa.DataType, text: str) -> None:
     assert may_be(pa.array([text, text]), kind).to_pylist() == [False, False]
+
+
+@pytest.mark.parametrize("scale", [0, 2, 6, 10, 20, 30, 38])
+@given(st.data())
+def test_a_decimal_is_exact_or_refused(scale: int, data: st.DataObject) -> None:
+    """Arrow by itself makes another number of one that has more than 38 digits with the zeros of the scale."""
+    whole = data.draw(st.integers(-(10**38) + 1, 10**38 - 1) | st.integers(-(10**18), 10**18))
+    kind = pa.decimal128(38, scale)
+    fits = abs(whole) < 10 ** (38 - scale)
+    columns = {"text": pa.array([str(whole)]), "number": pa.array([decimal.Decimal(whole)], pa.decimal128(38, 0))}
+    for column, texts in (("text", True), ("number", False)):
+        try:
+            found = conform(pa.table({"c": columns[column]}), pa.schema([("c", kind)]), texts=texts)["c"][0].as_py()
+        except Undecodable:
+            assert not fits, (column, whole)
+        else:
+            assert (found, fits) == (decimal.Decimal(whole), True), (column, whole)
+
+
+def test_any_number_of_zeros_may_be_before_a_whole_number() -> None:
+    texts = pa.array(["0" * 5_000 + "1", "-" + "0" * 5_000, "soon"])
+    assert may_be(texts, pa.int64()).to_pylist() == [True, True, False]

@@ -77,8 +77,9 @@ def _file(out: Console, each: KnownFile) -> None:
     if each.replaced:
         say(out, "", f"      {counted(each.replaced, 'row')} of earlier versions left the table for it", indent=6)
     if each.left:
+        when = f" at {iso(each.left.at)}," if each.left.at else ""
         why = "when the object was deleted" if each.left.deleted else f"for those of version {each.left.version}"
-        say(out, "", f"      its rows left the table at {iso(each.left.at)}, {why}", indent=6)
+        say(out, "", f"      its rows left the table{when} {why}", indent=6)
     if each.versions and each.versions > 1:
         told = f"    {counted(each.versions, 'version')} of it have landed"
         next_step(out, NextStep(told, f"tidegate trace {shlex.quote(each.upload.uri)}"))

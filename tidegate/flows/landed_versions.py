@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from tidegate.core.batches import Batch, State
-from tidegate.core.claims import Claim
+from tidegate.core.batches import Batch
+from tidegate.core.claims import Claim, has_landed
 from tidegate.core.landed_versions import landed_in
 from tidegate.core.replacing import RowsPlace
 from tidegate.core.routes import decode_dataset
@@ -34,8 +34,8 @@ def keeps_latest_only(batch: Batch) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Rows have left the table `at` (epoch seconds) for those of `version` of their object, or because that version is
-    its deletion."""
+    """Rows have left the table `at` (epoch seconds, 0 if that is not known) for those of `version` of their object, or
+    because that version is its deletion."""
 
     version: str
     at: int
@@ -49,10 +49,12 @@ def left_the_table(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[RowsP
     several = {claim: f"s3://{'/'.join(place)}" for place, found in claims.items() if len(found) > 1 for claim in found}
     batches: dict[str, Batch] = {}
     winners: dict[tuple[str, str], str] = {}
+    landed: dict[tuple[str, str], list[tuple[Claim, Batch]]] = {}
     for claim, (_, batch) in (ports.ledger.owners(list(several)) if several else {}).items():
-        if batch and batch.state is State.COMMITTED and batch.tally.replaced and not claim.outcome:
-            batches[batch.id] = batch
+        if batch and has_landed(claim, batch) and keeps_latest_only(batch):
+            landed.setdefault((several[claim], batch.table), []).append((claim, batch))
             winners[batch.id, several[claim]] = claim.version
+            batches |= {batch.id: batch} if batch.tally.replaced else {}
     left: dict[RowsPlace, Left] = {}
     for batch in sorted(batches.values(), key=lambda each: each.ended_at, reverse=True)[:MOST_REPLACING]:
         outcomes = published_outcomes(batch.id, ports.work)
@@ -61,6 +63,12 @@ def left_the_table(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[RowsP
         for each in outcomes.replaced:
             if winner := winners.get((batch.id, each.uri)):
                 left.setdefault(each.place, Left(winner, batch.ended_at, each.uri in outcomes.deleted))
+    for (uri, _), found in landed.items():
+        # the batch that took their place need not own a claim any more, if what it brought was reloaded since
+        last, _ = max(found, key=lambda each: each[1].ended_at)
+        for claim, batch in found:
+            if claim is not last:
+                left.setdefault((uri, claim.version, batch.id), Left(last.version, 0, deleted=False))
     return left
 
 

@@ -31,7 +31,7 @@ from tidegate.formats.json_values import maker, python_type
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.registry import DELIMITER, REST, Format
 from tidegate.formats.said import RowRanges, said_of, say
-from tidegate.formats.text_values import may_be
+from tidegate.formats.text_values import may_be, within
 from tidegate.formats.type_names import is_text
 from tidegate.formats.unfit import OF_VALUES
 
@@ -107,43 +107,69 @@ class AddedColumns:
         valid = rest.drop_null()
         if not len(valid):
             return [pa.nulls(len(rest), each.type) for each in self.schema], pa.nulls(len(rest), TEXT), {}
+        there = np.flatnonzero(np.asarray(rest.is_valid()))
         try:
-            columns, left = self._all(b"\n".join(valid.cast(pa.binary()).to_pylist()))
+            columns, left, odd = self._all(b"\n".join(valid.cast(pa.binary()).to_pylist()))
         except Undecodable:
             return self._one_by_one(rest)
         if len(valid) < len(rest):
-            there = np.asarray(rest.is_valid())
-            places = pa.array(np.cumsum(there) - 1, mask=~there)
+            valid_are = np.asarray(rest.is_valid())
+            places = pa.array(np.cumsum(valid_are) - 1, mask=~valid_are)
             columns, left = [each.take(places) for each in columns], left.take(places)
-        return columns, left, {}
+        return columns, left, {name: there[rows].tolist() for name, rows in odd.items()}
 
-    def _all(self, lines: bytes) -> tuple[list[pa.Array], pa.Array]:
-        """If all values fit, which is the rule. Raises Undecodable."""
+    def _all(self, lines: bytes) -> tuple[list[pa.Array], pa.Array, dict[str, list[int]]]:
+        """As `FilledRows`, of lines that are all there. Raises Undecodable if a value does not fit, unless all are
+        texts, as those of CSV."""
         table = self._take(lines)
-        columns = table.drop_columns(REST)
+        columns, left = [column.combine_chunks() for column in table.columns[:-1]], table[REST].combine_chunks()
+        odd: dict[str, list[int]] = {}
         if self.dialect:
-            columns = conform(columns, self.schema, texts=True, dialect=self.dialect)
-        return [each.combine_chunks() for each in columns.columns], table[REST].combine_chunks()
+            for number, field in enumerate(self.schema):
+                columns[number], odd[field.name] = self._of_texts(columns[number], field)
+            left = _put_back(left, table, {name: rows for name, rows in odd.items() if rows})
+        return columns, left, {name: rows for name, rows in odd.items() if rows}
+
+    def _of_texts(self, texts: pa.Array, field: pa.Field) -> tuple[pa.Array, list[int]]:
+        """The column, and the rows whose texts do not fit it."""
+        try:
+            made = conform(pa.table({field.name: texts}), pa.schema([field]), texts=True, dialect=self.dialect)
+            return made.column(0).combine_chunks(), []
+        except Undecodable:
+            there = np.flatnonzero(np.asarray(texts.is_valid()))
+            array, kept = self._fitting(texts.drop_null().to_pylist(), field)
+            places = np.full(len(texts), -1)
+            places[there[kept]] = np.arange(len(kept))
+            odd = np.setdiff1d(there, there[kept])
+            return array.take(pa.array(places, mask=places < 0)), odd.tolist()
 
     def _one_by_one(self, rest: pa.ChunkedArray) -> FilledRows:
         texts = rest.cast(pa.binary()).to_pylist()
         rows = [row for row, text in enumerate(texts) if text is not None]
         lines = OBJECT.decode_lines(b"\n".join(texts[row] for row in rows))
         sizes = [len(line) for line in lines]
-        columns = [self._column(lines, rows, len(texts), each) for each in self.schema]
+        there: dict[str, list[tuple[int, msgspec.Raw]]] = {name: [] for name in self.schema.names}
+        for number, line in enumerate(lines):
+            for name in line.keys() & there.keys():
+                there[name].append((number, line[name]))
+        columns = [self._column(lines, rows, len(texts), each, there[each.name]) for each in self.schema]
         for row, line, size in zip(rows, lines, sizes, strict=True):
             if len(line) < size:
                 texts[row] = msgspec.json.encode(line) if line else None
-        stay = {
-            name: [row for row, line in zip(rows, lines, strict=True) if name in line] for name in self.schema.names
-        }
+        stay = {name: [rows[number] for number, _ in found if name in lines[number]] for name, found in there.items()}
         return columns, pa.array(texts, pa.binary()).cast(TEXT), {name: each for name, each in stay.items() if each}
 
     def _column(
-        self, lines: Sequence[dict[str, msgspec.Raw]], rows: Sequence[int], count: int, field: pa.Field
+        self,
+        lines: Sequence[dict[str, msgspec.Raw]],
+        rows: Sequence[int],
+        count: int,
+        field: pa.Field,
+        there: Sequence[tuple[int, msgspec.Raw]],
     ) -> pa.Array:
-        """The values of a column, which leave the lines."""
-        there = [(number, raw) for number, line in enumerate(lines) if (raw := line.get(field.name)) is not None]
+        """The values of a column, which leave the lines. `there` are the numbers of the lines that have one."""
+        if not there:
+            return pa.nulls(count, field.type)
         values = [(number, value) for number, value in _read(there, field.type, self.dialect) if value is not None]
         array, kept = self._fitting([value for _, value in values], field)
         places: list[int | None] = [None] * count
@@ -163,6 +189,8 @@ class AddedColumns:
     def _likely(self, values: Sequence[Any], kind: pa.DataType) -> Sequence[int]:
         """The numbers of the values that may fit: all that do."""
         there = range(len(values))
+        if not self.dialect and python_type(kind) in (int, float):
+            return [number for number, value in enumerate(values) if within(value, kind)]
         if is_text(kind) or not (self.dialect or python_type(kind) in (str, msgspec.Raw)):
             return there
         try:
@@ -203,6 +231,21 @@ class AddedColumns:
     def _held(self, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         """As Arrow has them before they are read. Raises `OF_VALUES`."""
         return pa.array(values, TEXT) if self.dialect else maker(kind)(values)
+
+
+def _put_back(left: pa.Array, given: pa.Table, odd: Mapping[str, Sequence[int]]) -> pa.Array:
+    """What stays of the texts, with the values of these rows that do not fit their columns."""
+    if not odd:
+        return left
+    texts = left.cast(pa.binary()).to_pylist()
+    members: dict[int, dict[str, Any]] = {}
+    for name, rows in odd.items():
+        for row, value in zip(rows, given[name].take(pa.array(rows)).to_pylist(), strict=True):
+            members.setdefault(row, {})[name] = value
+    for row, odd_ones in members.items():
+        line = OBJECT.decode(texts[row]) if texts[row] else {}
+        texts[row] = msgspec.json.encode(dict(sorted({**line, **odd_ones}.items())))
+    return pa.array(texts, pa.binary()).cast(TEXT)
 
 
 Numbered = list[tuple[int, Any]]
@@ -298,11 +341,11 @@ class NewNames:
 
 
 def both(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
-    """What two tasks have found, together."""
+    """What two tasks have found, together. A name with values of several kinds becomes no column: its type is ""."""
     found = {**one, **other}
     for name in one.keys() & other.keys():
         if one[name] != other[name]:
-            found[name] = "double" if {one[name], other[name]} == {"bigint", "double"} else "string"
+            found[name] = "double" if {one[name], other[name]} == {"bigint", "double"} else ""
     return found
 
 

@@ -84,11 +84,12 @@ def conform(
     them are kept then.
     """
     place = place or partial(row_number, before)
+    there_are = {name: number for number, name in enumerate(table.column_names)}
 
     def column(field: pa.Field) -> pa.ChunkedArray:
-        if field.name not in table.column_names:
+        if field.name not in there_are:
             return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
-        there = table.column(field.name)
+        there = table.column(there_are[field.name])
         if texts and field.nullable and there.type == field.type and _is_plain(field.type):
             return there
         return _ColumnReading(texts, field.name in instants, place, dialect).column(there, field)
@@ -286,6 +287,11 @@ class _ColumnReading:
         if not _fits(there, kind):
             raise Unfit(of_types(there, kind))
         values = array.cast(kind, safe=True)
+        if types.is_decimal(there) and types.is_decimal(kind) and kind.scale > there.scale:
+            # of more than 38 digits Arrow makes another number (pyarrow 26.0.1)
+            same = pc.equal(values.cast(there, safe=False), array)
+            if (row := pc.index(same, False).as_py()) >= 0:
+                raise unfit_value(array, row, kind)
         if types.is_floating(kind):
             # a number that is too large for a smaller float becomes infinite, which Arrow takes for safe
             lost = pc.is_inf(values)

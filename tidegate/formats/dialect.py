@@ -49,6 +49,13 @@ class DateForm:
             texts = pc.replace_substring_regex(texts, pattern=one_digit, replacement=two_digits)
         return pc.replace_substring_regex(texts, pattern=self.text, replacement=rf"\{year}-\{month}-\{day}")
 
+    def iso_of(self, text: str) -> str:
+        """The same of one text that has such a date."""
+        found = re.match(self.text, text)
+        assert found is not None
+        year, month, day = (found[group] for group in self.order)
+        return f"{year}-{month:0>2}-{day:0>2}{text[found.end() :]}"
+
     def has(self, text: str) -> bool:
         """Whether a text is such a date, or begins with one."""
         found = re.match(self.text, text)
@@ -105,7 +112,7 @@ class Dialect:
         if text == self.null:
             return None
         if self.dates != ISO_DATES and FORMS[self.dates].has(text):
-            return str(FORMS[self.dates].iso(pa.array([text]))[0].as_py())
+            return FORMS[self.dates].iso_of(text)
         return text.replace(self.decimal, POINT) if self.decimal != POINT and NUMBER.fullmatch(text) else text
 
     def why(self, text: str, plain: str, kind: pa.DataType, why: str) -> str:

@@ -25,6 +25,7 @@ from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import CELL_BYTES, Undecodable, check_names, first_line
 from tidegate.formats.registry import REPORT
 from tidegate.formats.rest import portions, wanted_of
+from tidegate.formats.said import concat
 from tidegate.formats.splits import GroupSplitter, Splitter, StoredGroup
 from tidegate.formats.streams import (
     Allowance,
@@ -63,7 +64,7 @@ def make_decoder(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Ca
     def decode(body: bytes) -> pa.Table:
         open_file = lambda: pa.BufferReader(body)  # noqa: E731
         allowance = Allowance(max_bytes, "max_object_bytes")
-        return pa.concat_tables(list(_tables(HeldBytes(body), open_file, allowance, schema, unknown)))
+        return concat(list(_tables(HeldBytes(body), open_file, allowance, schema, unknown)))
 
     return decode
 

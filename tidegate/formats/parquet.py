@@ -22,6 +22,7 @@ from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import CELL_BYTES, Undecodable, check_cells, check_names, check_unpacked, first_line
 from tidegate.formats.registry import REPORT
 from tidegate.formats.rest import portions, wanted_of
+from tidegate.formats.said import concat
 from tidegate.formats.splits import GroupSplitter, Splitter, StoredGroup
 from tidegate.formats.streams import (
     LONGEST_RECORD,
@@ -49,7 +50,7 @@ LEAST_BUFFER, LARGEST_BUFFER = 64 << 10, 8 << 20
 def make_decoder(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Callable[[bytes], pa.Table]:
     def decode(body: bytes) -> pa.Table:
         stream = Stream(HeldBytes(body), None, Allowance(max_bytes, "max_object_bytes"))
-        return pa.concat_tables(list(_tables(stream, schema, unknown, whole=body)))
+        return concat(list(_tables(stream, schema, unknown, whole=body)))
 
     return decode
 

@@ -4,6 +4,7 @@ import binascii
 import datetime
 import decimal
 import re
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -48,37 +49,51 @@ def may_be(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if types.is_integer(kind):
         digits = len(str(1 << kind.bit_width - 1))
         found = pc.match_substring_regex(texts, f"^-?0*[0-9]{{1,{digits}}}$")
-        least = -(1 << kind.bit_width - 1)
-        return _and_if(found, texts, lambda text: least <= int(text) <= -1 - least, pc.utf8_length(texts), digits)
+        return _and(found, texts, lambda text: within(int(_without_zeros(text)), kind))
     if types.is_floating(kind):
-        return pc.match_substring_regex(texts, f"^{DECIMAL.pattern.replace('{1,4}', '+')}$")
+        found = pc.match_substring_regex(texts, f"^{DECIMAL.pattern.replace('{1,4}', '+')}$")
+        return _and(found, texts, lambda text: within(float(text), kind))
     if types.is_decimal(kind):
         return pa.array([_decimal(text, kind) is not None for text in texts.to_pylist()], pa.bool_())
     if types.is_boolean(kind):
         return pc.match_substring_regex(texts, "^(true|false|0|1)$", ignore_case=True)
-    if types.is_date(kind) or types.is_timestamp(kind):
-        form = DATE if types.is_date(kind) else TIME + ("$" if kind.tz is None else ZONE + "$")
-        return _and_if(pc.match_substring_regex(texts, form), texts, _is_day)
+    if types.is_date(kind):
+        return _and(pc.match_substring_regex(texts, DATE), texts, _is_time)
+    if types.is_timestamp(kind):
+        form = TIME + ("$" if kind.tz is None else ZONE + "$")
+        return _and(pc.match_substring_regex(texts, form), texts, _is_time)
     return pa.array(np.ones(len(texts), bool))
 
 
-def _and_if(
-    found: pa.Array, texts: pa.Array, holds: Callable[[str], bool], sizes: pa.Array | None = None, size: int = 0
-) -> pa.Array:
-    """`found`, and that `holds`, which is asked of the texts of at least this size."""
-    asked = found if sizes is None else pc.and_(found, pc.greater_equal(sizes, size))
-    if not pc.any(asked).as_py():
-        return found
-    told = pa.array([holds(text) for text in texts.filter(asked).to_pylist()], pa.bool_())
-    return pc.replace_with_mask(found, asked, told)
+def within(number: float, kind: pa.DataType) -> bool:
+    """Whether a number may be in a column of such numbers."""
+    if types.is_integer(kind):
+        return -(1 << kind.bit_width - 1) <= number < 1 << kind.bit_width - 1
+    return abs(number) <= LARGEST[kind]
 
 
-def _is_day(text: str) -> bool:
+LARGEST = {pa.float32(): 3.4028236e38, pa.float64(): sys.float_info.max}
+"""A little more than the largest float, because a text may be rounded down to that."""
+
+
+def _and(found: pa.Array, texts: pa.Array, holds: Callable[[str], bool]) -> pa.Array:
+    """`found`, and that `holds`."""
+    told = pa.array([holds(text) for text in texts.filter(found).to_pylist()], pa.bool_())
+    return pc.replace_with_mask(found, found, told)
+
+
+def _without_zeros(text: str) -> str:
+    """The digits of a number that has any number of zeros before them: of more than 4,300 Python makes no number."""
+    return ("-" if text[0] == "-" else "") + (text.lstrip("-0") or "0")
+
+
+def _is_time(text: str) -> bool:
+    """Whether there is such a day, and such a time, within the years 0001 to 9999: in UTC if it has a zone."""
     try:
-        datetime.date.fromisoformat(text[:10])
-    except ValueError:
+        found = datetime.datetime.fromisoformat(text)
+        return found.tzinfo is None or bool(found.astimezone(datetime.UTC))
+    except (ValueError, OverflowError):
         return False
-    return True
 
 
 def _decimal(text: str, kind: pa.DataType) -> decimal.Decimal | None:
@@ -95,11 +110,13 @@ def _decimal(text: str, kind: pa.DataType) -> decimal.Decimal | None:
 def _read_decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Exact, or refused.
 
-    Arrow reads a decimal of more than 38 digits as another number, one of more than 76 places as 0, and crashes the
-    process on 1e-999999999 (pyarrow 26.0.1). So it gets only short texts without an exponent.
+    Arrow reads a decimal of more than 38 digits as another number, also one that has them only with the zeros of the
+    column's scale; one of more than 76 places as 0; and crashes the process on 1e-999999999 (pyarrow 26.0.1). So it
+    gets only short texts without an exponent, and with as many digits before the point as the column has.
     """
     places, values = _buffer(texts)
-    if np.diff(places).max(initial=0) <= SHORT and _only(values, b"0123456789-."):
+    short = np.diff(places).max(initial=0) <= SHORT and _only(values, b"0123456789-.")
+    if short and _whole_digits(texts) <= kind.precision - kind.scale:
         return texts.cast(kind)
     numbers: list[decimal.Decimal | None] = []
     for row, text in enumerate(texts.to_pylist()):
@@ -108,6 +125,14 @@ def _read_decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
             raise unfit_text(text, row, kind)
         numbers.append(number)
     return pa.array(numbers, kind)
+
+
+def _whole_digits(texts: pa.Array) -> int:
+    """The most characters before a point, without a sign."""
+    points = pc.find_substring(texts, ".")
+    before = pc.if_else(pc.less(points, 0), pc.binary_length(texts), points)
+    digits = pc.subtract(before, pc.starts_with(texts, "-").cast(pa.int32()))
+    return pc.max(digits).as_py() or 0
 
 
 def _read_base64(texts: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -129,7 +129,11 @@ def names_by_file(table: pa.Table, counts: Sequence[int]) -> list[tuple[str, ...
     ends = np.cumsum(counts)
     of_file: list[dict[str, int]] = [{} for _ in counts]
     for name, rows in unknown.items():
-        for begin, end in rows or ((0, int(ends[-1])),):
+        if rows is None:
+            # stated, so that a file without rows has it, too
+            for file, end in enumerate(ends):
+                of_file[file][name] = int(end) - counts[file]
+        for begin, end in rows or ():
             # a file without rows ends where the one before it does, and has none of them
             while begin < end:
                 file = int(np.searchsorted(ends, begin, "right"))

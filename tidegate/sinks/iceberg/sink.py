@@ -237,7 +237,7 @@ class IcebergSink:
             if len(found) > MOST_ADDED:
                 log.warning("table %s: %s new names in a batch, so none becomes a column", self.table, len(found))
             elif found:  # to look costs a call for each schema that the table has had
-                add_columns(self.iceberg, found, f"came with batch {self.batch} of Tidegate")
+                add_columns(self.iceberg, found, self.batch)
             filled = beside(
                 self.iceberg.schema, _struct(with_lineage(self.dataset.schema)), reader.dataset.partition_by
             )

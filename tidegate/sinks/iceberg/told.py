@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from tidegate.core.manifests import unpack_task
@@ -11,6 +12,7 @@ from tidegate.formats.added import NewNames, dialect_of
 from tidegate.formats.registry import FORMATS, adds
 from tidegate.reading.reader import Reader
 from tidegate.sinks.iceberg.splits import SplitTask
+from tidegate.sinks.iceberg.widen import MOST_ADDED
 
 Task = bytes | SplitTask
 """What a task of Spark reads: packed uploads, or a split of one."""
@@ -37,8 +39,10 @@ class Told:
             yield from reader.read(unpack_task(task), self._report)
         if names is not None:
             found = names.types()
-            if new := {name: kind for name, kind in found.items() if name not in reader.beside.names}:
-                self.names.add(new)
+            new = {name: kind for name, kind in found.items() if name not in reader.beside.names}
+            if new:
+                # of more none is added: so many say that there are more
+                self.names.add(dict(islice(new.items(), MOST_ADDED + 1)))
 
     def _report(self, position: int, ended: Read) -> None:
         self.endings.add({position: ended})

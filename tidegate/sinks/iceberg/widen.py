@@ -40,9 +40,11 @@ from tidegate.sinks.iceberg.table import BRANCH_TRIES, IcebergTable
 
 MOST_ADDED = 100
 """Columns that a batch may add. More new names look like the keys of a map: then none is added."""
+MOST_COLUMNS = 500
+"""Of a table with so many, no more are added: each is looked for in each file."""
 MOST_IN_METADATA = 20_000
 """Columns of all schemas of a table together. Iceberg's metadata has each schema whole, some 60 bytes for a column, and
-is written anew by each commit: beyond that, none is added."""
+is written anew by each commit: beyond that, none is added, either."""
 ROUNDS = 3
 """Stagings of a batch for the sake of its columns."""
 
@@ -74,22 +76,22 @@ def beside(table: StructType, known: StructType, partition_by: Sequence[str]) ->
     return list(filter(is_beside, table))
 
 
-def add_columns(iceberg: IcebergTable, wanted: Mapping[str, str], comment: str | None = None) -> None:
-    """Add those that the table has never had, nullable, with this comment. If several drivers do at once, all but one
-    are refused, and try again. A column that the table does not take, such as one that is called as a field of its
-    partition, is left out."""
+def add_columns(iceberg: IcebergTable, wanted: Mapping[str, str], brought_by: str = "") -> None:
+    """Add those that the table has never had, nullable. `brought_by` is the batch whose files have them: then there is
+    a limit. If several drivers do at once, all but one are refused, and try again. A column that the table does not
+    take, such as one that is called as a field of its partition, is left out."""
     for tries_left in reversed(range(BRANCH_TRIES)):
         loaded = iceberg.loaded()
-        missing = _missing(loaded, wanted)
+        missing = _missing(loaded, wanted, limited=bool(brought_by))
         if not missing:
             return
         try:
-            _add(loaded, missing, comment)
+            _add(loaded, missing, f"came with batch {brought_by} of Tidegate" if brought_by else None)
         except (Py4JJavaError, PySparkException) as error:
             if is_refusal(error):
                 log.warning("table %s does not take the columns %s: %s", iceberg.name, missing, cause(error))
                 for name, kind in missing.items() if len(missing) > 1 else ():
-                    add_columns(iceberg, {name: kind}, comment)
+                    add_columns(iceberg, {name: kind}, brought_by)
                 return
             if not tries_left:
                 raise
@@ -98,18 +100,21 @@ def add_columns(iceberg: IcebergTable, wanted: Mapping[str, str], comment: str |
             return
 
 
-def _missing(loaded: LoadedTable, wanted: Mapping[str, str]) -> dict[str, str]:
+def _missing(loaded: LoadedTable, wanted: Mapping[str, str], *, limited: bool) -> dict[str, str]:
     """Those that no schema of the table has had. It costs a call of the JVM for each schema."""
     parser = loaded.jvm.org.apache.iceberg.SchemaParser
     schemas = [json.loads(parser.toJson(each))["fields"] for each in loaded.table.operations().current().schemas()]
-    if sum(map(len, schemas)) > MOST_IN_METADATA:
-        log.warning("the schemas of table %s have %s columns, so none is added", loaded.table, sum(map(len, schemas)))
+    columns, in_metadata = len(loaded.table.schema().columns()), sum(map(len, schemas))
+    if limited and (columns >= MOST_COLUMNS or in_metadata > MOST_IN_METADATA):
+        log.warning(
+            "table %s has %s columns, and all its schemas %s: none is added", loaded.table, columns, in_metadata
+        )
         return {}
     had = {field["name"].lower() for schema in schemas for field in schema}
     missing: dict[str, str] = {}
     for name, kind in wanted.items():
         # tasks may have met a name in several cases: the first of them stays
-        if name.lower() not in had:
+        if kind and name.lower() not in had:
             missing[name] = kind
             had.add(name.lower())
     return missing
