@@ -39,7 +39,7 @@ def rows_of(version: Version, *, sets_aside: bool = False) -> list[tuple[int, in
     return [] if bad and (not sets_aside or bad == len(found)) else found
 
 
-Rows = Counter[tuple[int, int | str]]
+RowCount = Counter[tuple[int, int | str]]
 
 
 def differs(world: World) -> Iterator[str]:
@@ -47,7 +47,7 @@ def differs(world: World) -> Iterator[str]:
     knobs = world.knobs
     if not (knobs.replaces and knobs.removes and knobs.audit) or knobs.turned().keys() & set(OTHERS):
         return
-    there: dict[Name, Rows] = defaultdict(Counter)
+    there: dict[Name, RowCount] = defaultdict(Counter)
     for table in world.catalog.tables:
         for _, (uri, version, number, value) in world.catalog.rows(table):
             if str(uri).startswith("s3://landing/"):
@@ -58,9 +58,9 @@ def differs(world: World) -> Iterator[str]:
             yield f"dictionary: {name} has {dict(there.get(name, {}))}, and not {dict(expected.get(name, {}))}"
 
 
-def last_versions(world: World) -> dict[Name, Rows]:
+def last_versions(world: World) -> dict[Name, RowCount]:
     """The rows of each key: none once it is deleted, and those of the version before if a later one is broken."""
-    found: dict[str, tuple[Name, Rows] | None] = {}
+    found: dict[str, tuple[Name, RowCount] | None] = {}
     for put in world.history:
         if put.bucket == "landing":
             if put.how == MARKER:
