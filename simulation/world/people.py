@@ -160,10 +160,11 @@ def _ask_for(world: World, batch: str) -> None:
             world.perhaps_noted.add(batch)
             rebuilt.add_routes(world, re.findall(r"no settings of its route ([\w-]+),", str(process.error)))
             return
-        if world.wished.get(batch) != what:
+        if world.wished.get(batch, what) != what:
             return
         if process.answer in (Aborted.FENCING, Aborted.WISHED, Aborted.COMMITTED):
-            world.granted[batch] = what
+            # somebody may have asked the same at the same time, and have been told that it cannot be given up yet
+            world.granted[batch] = world.wished[batch] = what
             world.answered.add(batch)
         elif batch in world.granted:
             # what was promised before stands: this answer may be months late, of a ledger that has forgotten the batch
@@ -174,7 +175,7 @@ def _ask_for(world: World, batch: str) -> None:
             # the ledger has forgotten the batch by now, and what became of an earlier request nobody knows
             world.answered.add(batch)
         else:
-            del world.wished[batch]  # there is nothing to give up, or it cannot be given up now
+            world.wished.pop(batch, None)  # there is nothing to give up, or it cannot be given up now
 
     def ask() -> Aborted:
         return give_up_one(world, batch, Wish(what))
