@@ -1,5 +1,7 @@
 """Decision 1, on every store: which notice owns an upload, and who may take it over."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.contract.lives import (
@@ -19,8 +21,10 @@ from tests.contract.lives import (
 )
 from tests.support.build import BUCKET, notice, part_of, upload, uploads
 from tests.support.ledgers import RETENTION, SettableClock, racing
+from tidegate.core import transitions
 from tidegate.core.batches import Batch
 from tidegate.core.claims import CountedAs
+from tidegate.core.items import Applied, Refused
 from tidegate.core.notices import Entry, make_notice
 from tidegate.core.outcomes import ABANDONED, Outcome
 from tidegate.core.receipts import Ending
@@ -253,6 +257,22 @@ def test_the_same_bytes_that_came_again_are_a_duplicate_of_what_was_in_the_table
         assert (claimed.refused, claimed.again) == ((written("00A2"),), ())
     (claim,) = ledger.claims(BUCKET, "a")
     assert (claim.notice, claim.outcome, claim.later) == (first.id, "present", "00A2")
+
+
+@pytest.mark.parametrize("outcome", [Outcome.QUARANTINED, Outcome.PRESENT])
+def test_nothing_is_noted_in_a_claim_that_is_not_as_it_was_read(
+    ledger: Ledger, another: Another, new_id: NewId, outcome: Outcome
+):
+    """Else settling would never read it, and nobody send the later upload."""
+    first = notice(written("00A1"))
+    ledger.claim(first)
+    (before,) = ledger.claims(BUCKET, "a")
+    end_all(ledger, first, new_id, outcome)
+    (after,) = ledger.claims(BUCKET, "a")
+    for read, told in ((before, Refused), (replace(after, outcome="vanished"), Refused), (after, Applied)):
+        noted = transitions.note_again(read, written("00A2"), now=after.claimed_at, retention=RETENTION)
+        (done,) = ledger.store.apply_each([noted])
+        assert isinstance(done, told)
 
 
 def test_a_claim_lives_on_while_its_bytes_come_again(ledger: Ledger, clock: SettableClock):

@@ -1,5 +1,7 @@
 """The files, a page at a time: each upload once, with what became of it, and at a bounded price."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.functional.test_resend import deliver
@@ -10,9 +12,9 @@ from tests.support.past import DatedWorld, asked_of, dated_world
 from tidegate import wiring
 from tidegate.core.batches import Wish
 from tidegate.core.file_states import FILE_STATES
-from tidegate.core.manifests import batch_folder
+from tidegate.core.manifests import batch_folder, outcomes_name
 from tidegate.core.outcomes import Outcome, Tally
-from tidegate.core.receipts import Outcomes, decode_outcomes, decode_receipt
+from tidegate.core.receipts import Ending, Outcomes, decode_outcomes, decode_receipt
 from tidegate.core.replacing import HeldRows
 from tidegate.flows import files as files_of
 from tidegate.flows.abort import abort
@@ -392,3 +394,40 @@ def test_what_has_left_the_table_says_for_what_and_when(world: DatedWorld, monke
         Left("v3", at["v3"], True),
         Left("v3", 0, False),
     ]
+
+
+def rewritten(world: DatedWorld, batch: str, **changes: object) -> None:
+    """The outcomes that `play_publishing` wrote, changed."""
+    name = outcomes_name(batch_folder(batch), 76)
+    world.work.put(name, replace(decode_outcomes(world.work.get(name)), **changes).encode())
+
+
+def published(world: DatedWorld, *versions: str, rows: int) -> str:
+    world.clock.advance(60)
+    world.dispatch(notice(*(upload(KEYS[0], version) for version in versions)))
+    batch = world.open.id
+    world.ledger.seal(batch, "flights", "lake.raw.flights")
+    world.hand_off()
+    play_publishing(world.work, batch, rows=rows)
+    return batch
+
+
+def test_a_version_that_brought_nothing_has_replaced_nothing(world: DatedWorld):
+    """Two versions of an object in one batch: rows left the table for the later one."""
+    batch = published(world, "v1", "v2", rows=5)
+    takes(world.work, batch, [HeldRows(f"s3://{BUCKET}/{KEYS[0]}", "v0", "earlier", 3)])
+    (of,) = {each.notice for each in world.ledger.claims(BUCKET, KEYS[0])}
+    over = Ending(of, BUCKET, KEYS[0], "v1", Outcome.SUPERSEDED, "overwritten")
+    rewritten(world, batch, endings=(over,))
+    world.settle()
+    found = {each.upload.version: (each.state.outcome, each.replaced) for each in page(world).files}
+    assert found == {"v1": ("superseded", 0), "v2": ("committed", 3)}
+
+
+def test_a_deletion_for_which_no_row_had_to_leave_is_one(world: DatedWorld, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(files_of, "keeps_latest_only", lambda batch: True)
+    batch = published(world, "v1", rows=0)
+    rewritten(world, batch, deleted=(f"s3://{BUCKET}/{KEYS[0]}",))
+    world.settle()
+    (found,) = page(world).files
+    assert (found.deletion, found.replaced, found.rows) == (True, 0, 0)

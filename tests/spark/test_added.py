@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from tests.spark.test_publish import start_driver
 from tests.spark.world import World
 from tests.support.patience import HANGING, eventually
+from tests.support.streaming import StreamingReader
 from tidegate.core.routes import Dataset
 from tidegate.flows.publish import run
 from tidegate.sinks.iceberg import widen
@@ -155,6 +156,8 @@ def test_whatever_a_name_is_no_value_is_lost_and_no_route_halts(
         there = {name: value for name, value in found.items() if name not in ("id", "at", "_unknown")}
         assert there | (kept(found) or {}) == row
         assert set(FITS) <= there.keys() <= {*FITS, *OF_PARTITION, "COUPON", "coupon"}
+    comments = {each["col_name"]: each["comment"] for each in world.sql("DESCRIBE {t}")}
+    assert {comments[name] for name in there} == {f"came with batch {batch}1 of Tidegate"}
 
 
 def test_a_column_that_the_owner_has_added_is_filled(spark: SparkSession, batch: str) -> None:
@@ -324,11 +327,14 @@ def test_a_decimal_that_its_column_cannot_hold_stays(spark: SparkSession, batch:
 def test_a_file_that_is_refused_after_some_rows_adds_nothing(
     spark: SparkSession, batch: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = adding(spark, max_object_bytes=1 << 30)
-    rows = b"".join(b'{"id": %d, "odd": 1}\n' % number for number in range(2_000_000))
+    monkeypatch.setattr("tidegate.sinks.iceberg.sink.Reader", StreamingReader)
+    world = adding(spark)
+    rows = b"".join(b'{"id": %d, "odd": 1}\n' % number for number in range(1_000))
     world.seal(batch, world.put({"in/a.json": rows + b'{"id": "x"}\n', "in/b.json": b'{"id": 1, "good": 1}\n'}))
     assert run(world.attempt(batch, 1), "ingest") == 0, world.failure(batch, 1)
     assert added(world) == {"good": "bigint"}
+    # with the bad file, without it, and once more for the column
+    assert world.staged(batch) == 3
 
 
 @pytest.mark.parametrize("format", ["parquet", "avro", "orc"])

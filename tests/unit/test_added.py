@@ -396,3 +396,30 @@ def test_values_of_csv_that_do_not_fit_cost_their_own_rows_only() -> None:
         columns, left = taken(texts, schema, Dialect())
     assert [each.count(None) for each in columns.values()] == [number == 3 for number in range(20)]
     assert left == [None] * 7 + ['{"n3":"soon","z":"?"}'] + [None] * 92
+
+
+def test_a_misfit_is_told_of_the_file_that_has_it() -> None:
+    """Also where rows before it have no value at all."""
+    keeping = decoding("csv")
+    given = replace(keeping.dataset, options=(("unknown", "add"),))
+    adding = Decoding(given, pa.schema([*keeping.schema, *as_beside(pa.schema([("n", pa.int64())]))]))
+    bodies = [b"id,n,zz\n1,,1\n2,5,\n", b"id,n,zz\n3,,\n4,x,2\n"]
+    (portion,) = Together(adding)([("k", body) for body in bodies])
+    (span,) = portion.spans
+    alone = [names_of(table_of(adding("k", body))) for body in bodies]
+    assert span.unknown == alone == [("zz",), ("zz", "n")]
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc"])
+def test_a_value_that_does_not_fit_is_told_wherever_it_is(format: str) -> None:
+    keeping = decoding("parquet")
+    given = replace(keeping.dataset, format=format, options=(("unknown", "add"),))
+    adding = Decoding(given, pa.schema([*keeping.schema, *as_beside(pa.schema([("n", pa.int32())]))]))
+    table, buffer = pa.table({"id": [1, 2, 3, 4], "n": [1, 2, 3, 1 << 40]}), io.BytesIO()
+    if format == "parquet":
+        pq.write_table(table, buffer, row_group_size=2)
+    else:
+        pyarrow.orc.write_table(table, buffer)
+    found = table_of(adding("k", buffer.getvalue()))
+    assert rest_of(found)[3] == {"n": 1 << 40}
+    assert names_of(found) == ("n",)

@@ -114,3 +114,11 @@ def test_a_file_without_its_header_says_how_it_is_read():
         with pytest.raises(Undecodable) as error:
             decoder("csv", SCHEMA, OPTIONS[:1])(body)
         assert ("If its first line is a row: header = false in the route" in str(error.value)) is told
+
+
+def test_a_header_in_the_middle_of_a_file_is_a_bad_row_and_no_header():
+    bad = HEADER + b"\n"
+    streamed = streaming("csv", SCHEMA, OPTIONS)
+    with pytest.raises(Undecodable) as error:
+        ended(streamed(stream(b"1;a;2\n" * 50 + bad, 20)))
+    assert "row 51: id = 'id' is no whole number" in str(error.value)

@@ -1,5 +1,7 @@
 """A table that does not fit its route is told when the settings are deployed, and not when a batch has halted."""
 
+from dataclasses import replace
+
 from tests.unit.test_settings import GOOD
 from tidegate.schemas.ddl import parse as columns_of
 from tidegate.settings import parse
@@ -17,6 +19,7 @@ def told(there: dict[str, str], config: str = GOOD) -> list[str]:
 def test_all_that_does_not_fit_is_told_at_once():
     assert told(THERE) == told({**THERE, "more": "int"}) == []
     assert list(unfit_tables([ROUTE], {"lake.other.one": {}})) == []
+    assert list(unfit_tables([replace(ROUTE, retired=True)], {TABLE: {}})) == []
     one, other = list(THERE)[:2]
     lacking = {name: kind for name, kind in THERE.items() if name != other}
     (said,) = told({**lacking, one: "binary"})
