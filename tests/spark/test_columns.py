@@ -116,7 +116,7 @@ def test_drivers_that_add_the_column_at_the_same_time_all_have_it(spark: SparkSe
     def add() -> None:
         gate.wait()
         try:
-            add_columns(spark, table, {"_unknown": "string"})
+            add_columns(table, {"_unknown": "string"})
         except BaseException as error:
             failed.append(error)
 
