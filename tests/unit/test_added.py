@@ -25,7 +25,7 @@ from tidegate.formats.streams import HeldBytes
 from tidegate.formats.unknown import as_beside, names_of
 from tidegate.reading.arrow_schema import arrow_schema
 from tidegate.reading.careful import Limits, Supervisor
-from tidegate.reading.decoding import Decoding
+from tidegate.reading.decoding import Decoding, Refused
 from tidegate.reading.reader import NO_COLUMNS
 from tidegate.reading.together import Together
 
@@ -423,3 +423,14 @@ def test_a_value_that_does_not_fit_is_told_wherever_it_is(format: str) -> None:
     found = table_of(adding("k", buffer.getvalue()))
     assert rest_of(found)[3] == {"n": 1 << 40}
     assert names_of(found) == ("n",)
+
+
+@pytest.mark.parametrize("format", FILES)
+@pytest.mark.parametrize("unknown", ["report", "keep", "add"])
+def test_a_column_that_takes_no_null_is_missed(format: str, unknown: str) -> None:
+    of = decoding(format, "report" if unknown == "report" else "keep")
+    given = replace(of.dataset, options=(("unknown", unknown),))
+    schema = pa.schema([*list(of.schema)[:1], pa.field("sure", pa.int64(), nullable=False), *list(of.schema)[1:]])
+    found = Decoding(given, schema)("k", Drift(3, format).body(format))
+    assert isinstance(found, Refused)
+    assert "sure" in found.reason

@@ -87,10 +87,9 @@ def conform(
     there_are = {name: number for number, name in enumerate(table.column_names)}
 
     def column(field: pa.Field) -> pa.ChunkedArray:
-        if field.name not in there_are:
-            return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
-        there = table.column(there_are[field.name])
-        if texts and field.nullable and there.type == field.type and _is_plain(field.type):
+        number = there_are.get(field.name)
+        there = pa.chunked_array([pa.nulls(table.num_rows, field.type)]) if number is None else table.column(number)
+        if field.nullable and (number is None or (texts and there.type == field.type and _is_plain(field.type))):
             return there
         return _ColumnReading(texts, field.name in instants, place, dialect).column(there, field)
 
