@@ -34,7 +34,7 @@ from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.receipts import Ending, Outcomes, rejected_in_parts, rows_in_parts
 from tidegate.core.uploads import Upload
 from tidegate.flows.batch_list import MOST_LOOKED_AT, PAGES, BatchIds, Wanted, newest_batches
-from tidegate.flows.landed_versions import Left, keeps_latest_only, landed_versions, left_the_table
+from tidegate.flows.landed_versions import Left, ObjectPlace, keeps_latest_only, landed_versions, left_the_table
 from tidegate.flows.outcomes import published_outcomes
 from tidegate.flows.ports import Ports
 
@@ -141,11 +141,12 @@ def files_within(
 
 
 def _with_versions(files: Sequence[KnownFile], ports: Ports) -> tuple[KnownFile, ...]:
-    landed = [each for each in files if each.state.outcome == Outcome.COMMITTED]
-    replaces = [keeps_latest_only(each.batch) for each in landed]
-    places = [(each.upload.bucket, each.upload.key) for each in landed]
-    counts = landed_versions((place for place, latest in zip(places, replaces, strict=True) if not latest), ports)
-    left = left_the_table((place for place, latest in zip(places, replaces, strict=True) if latest), ports)
+    appended: list[ObjectPlace] = []
+    replaced: list[ObjectPlace] = []
+    for each in files:
+        if each.state.outcome == Outcome.COMMITTED:
+            (replaced if keeps_latest_only(each.batch) else appended).append((each.upload.bucket, each.upload.key))
+    counts, left = landed_versions(appended, ports), left_the_table(replaced, ports)
 
     def told(each: KnownFile) -> KnownFile:
         found = counts.get((each.upload.bucket, each.upload.key))
@@ -287,6 +288,7 @@ class _FilesLook:
         endings = {(each.bucket, each.key, each.version): each for each in (outcomes.endings if outcomes else ())}
         rows = rows_in_parts(sealed, outcomes) if sealed and outcomes else {}
         bad = rejected_in_parts(sealed, outcomes) if sealed and outcomes else {}
+        deleted = frozenset(outcomes.deleted if outcomes else ())
         replaced = Counter[str]()
         for held in outcomes.replaced if outcomes else ():
             replaced[held.uri] += held.rows
@@ -305,7 +307,6 @@ class _FilesLook:
                     continue
                 ending = endings.get(each.upload.identity)
                 rows_of_it = counts[number] if known else alone
-                deleted = outcomes is not None and each.upload.uri in outcomes.deleted
                 yield _Uploaded(
                     Spot(batch.id, short, number),
                     each.upload,
@@ -316,7 +317,7 @@ class _FilesLook:
                     (bad[name][number] if name in bad else 0) if known else alone_bad,
                     told,
                     0 if ending else replaced[each.upload.uri],
-                    deleted and not ending and not rows_of_it,
+                    each.upload.uri in deleted and not ending and not rows_of_it,
                 )
 
     def _registered(self, batch: Batch, begin: Spot | None) -> Iterator[str]:

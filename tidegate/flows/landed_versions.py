@@ -45,16 +45,16 @@ class Left:
 def left_the_table(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[RowsPlace, Left]:
     """Of the first `MOST_ASKED` of these objects, which rows have left a table, as far as the batches say it that took
     their place."""
-    claims = {place: ports.ledger.claims(*place) for place in islice(dict.fromkeys(places), MOST_ASKED)}
-    several = {claim: f"s3://{'/'.join(place)}" for place, found in claims.items() if len(found) > 1 for claim in found}
     batches: dict[str, Batch] = {}
     winners: dict[tuple[str, str], str] = {}
     landed: dict[tuple[str, str], list[tuple[Claim, Batch]]] = {}
-    for claim, (_, batch) in (ports.ledger.owners(list(several)) if several else {}).items():
-        if batch and has_landed(claim, batch) and keeps_latest_only(batch):
-            landed.setdefault((several[claim], batch.table), []).append((claim, batch))
-            winners[batch.id, several[claim]] = claim.version
-            batches |= {batch.id: batch} if batch.tally.replaced else {}
+    for place, claims in _claims_of(places, ports).items():
+        uri = f"s3://{'/'.join(place)}"
+        for claim, batch in claims:
+            if batch and has_landed(claim, batch) and keeps_latest_only(batch):
+                landed.setdefault((uri, batch.table), []).append((claim, batch))
+                winners[batch.id, uri] = claim.version
+                batches |= {batch.id: batch} if batch.tally.replaced else {}
     left: dict[RowsPlace, Left] = {}
     for batch in sorted(batches.values(), key=lambda each: each.ended_at, reverse=True)[:MOST_REPLACING]:
         outcomes = published_outcomes(batch.id, ports.work)
@@ -74,18 +74,26 @@ def left_the_table(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[RowsP
 
 def landed_versions(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[ObjectPlace, Mapping[str, int]]:
     """Of the first `MOST_ASKED` of these objects, how many versions have landed, by table."""
+    return {place: _counted(claims) for place, claims in _claims_of(places, ports).items()}
+
+
+def _claims_of(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[ObjectPlace, list[tuple[Claim, Batch | None]]]:
+    """Of the first `MOST_ASKED` of these objects their claims, with their batches if an object has several."""
     asked = islice(dict.fromkeys(places), MOST_ASKED)
-    claims = {place: ports.ledger.claims(*place) for place in asked}
-    several = [claim for each in claims.values() if len(each) > 1 for claim in each]
-    batches = {claim: batch for claim, (_, batch) in ports.ledger.owners(several).items()} if several else {}
-    return {place: _counted(of_it, batches) for place, of_it in claims.items()}
+    found = {place: ports.ledger.claims(*place) for place in asked}
+    several = [claim for claims in found.values() if len(claims) > 1 for claim in claims]
+    owners = ports.ledger.owners(several) if several else {}
+    return {
+        place: [(claim, owners[claim][1] if claim in owners else None) for claim in claims]
+        for place, claims in found.items()
+    }
 
 
-def _counted(claims: Iterable[Claim], batches: Mapping[Claim, Batch | None]) -> Mapping[str, int]:
+def _counted(claims: Iterable[tuple[Claim, Batch | None]]) -> Mapping[str, int]:
     """By table, without those that had landed before a version that has taken the place of all."""
-    landed = [(claim, table) for claim in claims for table in landed_in(claim, batches.get(claim))]
+    landed = [(claim, batch, table) for claim, batch in claims for table in landed_in(claim, batch)]
     since: dict[str, int] = {}
-    for claim, table in landed:
-        if (batch := batches.get(claim)) and keeps_latest_only(batch):
+    for claim, batch, table in landed:
+        if batch and keeps_latest_only(batch):
             since[table] = max(since.get(table, 0), claim.claimed_at)
-    return Counter(table for claim, table in landed if claim.claimed_at >= since.get(table, 0))
+    return Counter(table for claim, _, table in landed if claim.claimed_at >= since.get(table, 0))

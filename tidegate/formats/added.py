@@ -38,10 +38,9 @@ from tidegate.formats.unfit import OF_VALUES
 TEXT = pa.string()
 NULL = b"null"
 NESTED = b"{["
-PLAIN = ("boolean", "bigint", "double", "string", "date", "timestamp", "timestamp_ntz")
-"""The types of the columns that are added. Each is the widest of its kind, so a later file widens none."""
-FILLED = (*PLAIN, "int", "float")
-"""The types of columns beside the route's that are filled, and decimals."""
+FILLED = ("boolean", "int", "bigint", "float", "double", "string", "date", "timestamp", "timestamp_ntz")
+"""The types of columns beside the route's that are filled, and decimals. Of these the widest of a kind are added, so a
+later file widens none."""
 NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_ -]*[A-Za-z0-9_-])?")
 """Of a column that is filled."""
 LONGEST = 100
@@ -107,16 +106,15 @@ class AddedColumns:
         valid = rest.drop_null()
         if not len(valid):
             return [pa.nulls(len(rest), each.type) for each in self.schema], pa.nulls(len(rest), TEXT), {}
-        there = np.flatnonzero(np.asarray(rest.is_valid()))
         try:
             columns, left, odd = self._all(b"\n".join(valid.cast(pa.binary()).to_pylist()))
         except Undecodable:
             return self._one_by_one(rest)
+        there = np.asarray(rest.is_valid())
         if len(valid) < len(rest):
-            valid_are = np.asarray(rest.is_valid())
-            places = pa.array(np.cumsum(valid_are) - 1, mask=~valid_are)
+            places = pa.array(np.cumsum(there) - 1, mask=~there)
             columns, left = [each.take(places) for each in columns], left.take(places)
-        return columns, left, {name: there[rows].tolist() for name, rows in odd.items()}
+        return columns, left, {name: np.flatnonzero(there)[rows].tolist() for name, rows in odd.items()}
 
     def _all(self, lines: bytes) -> tuple[list[pa.Array], pa.Array, dict[str, list[int]]]:
         """As `FilledRows`, of lines that are all there. Raises Undecodable if a value does not fit, unless all are
@@ -126,15 +124,15 @@ class AddedColumns:
         odd: dict[str, list[int]] = {}
         if self.dialect:
             for number, field in enumerate(self.schema):
-                columns[number], odd[field.name] = self._of_texts(columns[number], field)
-            left = _put_back(left, table, {name: rows for name, rows in odd.items() if rows})
-        return columns, left, {name: rows for name, rows in odd.items() if rows}
+                columns[number], rows = self._of_texts(columns[number], field)
+                odd |= {field.name: rows} if rows else {}
+            left = _put_back(left, table, odd)
+        return columns, left, odd
 
     def _of_texts(self, texts: pa.Array, field: pa.Field) -> tuple[pa.Array, list[int]]:
         """The column, and the rows whose texts do not fit it."""
         try:
-            made = conform(pa.table({field.name: texts}), pa.schema([field]), texts=True, dialect=self.dialect)
-            return made.column(0).combine_chunks(), []
+            return self._conformed(texts, field), []
         except Undecodable:
             there = np.flatnonzero(np.asarray(texts.is_valid()))
             array, kept = self._fitting(texts.drop_null().to_pylist(), field)
@@ -182,9 +180,27 @@ class AddedColumns:
         return array.take(pa.array(places, pa.int64()))
 
     def _fitting(self, values: Sequence[Any], field: pa.Field) -> tuple[pa.Array, Sequence[int]]:
-        """Those that fit, and their numbers."""
-        kept = self._those_that_fit(values, self._likely(values, field.type), field)
-        return self._array([values[number] for number in kept], field), kept
+        """Those that fit, and their numbers. Found by halves: most values fit, or their neighbours do not either."""
+        odd: set[Any] = set()
+        kept: list[int] = []
+        arrays = [pa.array([], field.type)]
+        waiting = [self._likely(values, field.type)]
+        while waiting:
+            some = waiting.pop()
+            if len(some) == 1 and values[some[0]] in odd:
+                continue
+            try:
+                arrays.append(self._conformed(self._held([values[number] for number in some], field.type), field))
+                kept += some
+            except MemoryError:
+                raise
+            except (Undecodable, *OF_VALUES):
+                if len(some) == 1:
+                    odd.add(values[some[0]])
+                else:
+                    middle = len(some) // 2
+                    waiting += [some[middle:], some[:middle]]
+        return pa.concat_arrays(arrays), kept
 
     def _likely(self, values: Sequence[Any], kind: pa.DataType) -> Sequence[int]:
         """The numbers of the values that may fit: all that do."""
@@ -200,31 +216,8 @@ class AddedColumns:
         plain = self.dialect.plain(texts, kind) if self.dialect else texts
         return np.flatnonzero(may_be(plain, kind)).tolist()
 
-    def _those_that_fit(self, values: Sequence[Any], numbers: Sequence[int], field: pa.Field) -> list[int]:
-        """Found by halves: most values fit, or their neighbours do not either."""
-        odd: set[Any] = set()
-        kept: list[int] = []
-        waiting = [list(numbers)]
-        while waiting:
-            some = waiting.pop()
-            if len(some) == 1 and values[some[0]] in odd:
-                continue
-            try:
-                self._array([values[number] for number in some], field)
-                kept += some
-            except MemoryError:
-                raise
-            except (Undecodable, *OF_VALUES):
-                if len(some) == 1:
-                    odd.add(values[some[0]])
-                else:
-                    middle = len(some) // 2
-                    waiting += [some[middle:], some[:middle]]
-        return kept
-
-    def _array(self, values: Sequence[Any], field: pa.Field) -> pa.Array:
-        """Raises Undecodable, and `OF_VALUES`, if one does not fit."""
-        held = self._held(values, field.type)
+    def _conformed(self, held: pa.Array, field: pa.Field) -> pa.Array:
+        """Raises Undecodable if one does not fit."""
         made = conform(pa.table({field.name: held}), pa.schema([field]), texts=True, dialect=self.dialect)
         return made.column(0).combine_chunks()
 

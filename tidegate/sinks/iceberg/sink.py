@@ -200,15 +200,18 @@ class IcebergSink:
         branches = self._branches()
         # of the last staging: no name is added for a file that was spoiled
         found: dict[str, str] = {}
-        stage = partial(self._stage_once, reader, splits, at, branches, found)
-        staged = first = without_spoiled(items, stage)
+
+        def stage_by(reader: Reader) -> Staged:
+            return without_spoiled(items, partial(self._stage_once, reader, splits, at, branches, found))
+
+        staged = first = stage_by(reader)
         for _ in range(ROUNDS - 1):
             if not found:
                 break
             former, reader = reader, self._widened(reader, found)
             if reader.beside == former.beside:
                 break
-            staged = without_spoiled(items, partial(self._stage_once, reader, splits, at, branches, found))
+            staged = stage_by(reader)
         if staged is not first:
             staged = replace(staged, reads={at: _also(read, first.reads.get(at)) for at, read in staged.reads.items()})
         bad = [item for position, item in enumerate(items) if (read := staged.reads.get(position)) and read.rejected]
