@@ -273,13 +273,15 @@ class Stack:
         catalog = self.folder / "warehouse" / "catalog.db"
         if not catalog.exists():
             return []
+        routes = parse_settings(said.decode()).core_routes()
+        wanted = {route.dataset.table for route in routes}
         name, tables = tables_in(catalog)
         there = {}
         for (namespace, table), location in tables.items():
-            metadata = Path(unquote(urlsplit(location).path))
-            if metadata.exists():
-                there[f"{name}.{namespace}.{table}"] = column_types(json.loads(metadata.read_bytes()))
-        return list(unfit_tables(parse_settings(said.decode()).core_routes(), there))
+            called, metadata = f"{name}.{namespace}.{table}", Path(unquote(urlsplit(location).path))
+            if called in wanted and metadata.exists():
+                there[called] = column_types(json.loads(metadata.read_bytes()))
+        return list(unfit_tables(routes, there))
 
     def _note(self, config: Path, said: bytes, loaded: Description) -> None:
         """Before anything is let in: from now on there is something to go on from."""

@@ -142,6 +142,7 @@ class AddedColumns:
             return array.take(pa.array(places, mask=places < 0)), odd.tolist()
 
     def _one_by_one(self, rest: pa.ChunkedArray) -> FilledRows:
+        """Of JSON, if some values do not fit."""
         texts = rest.cast(pa.binary()).to_pylist()
         rows = [row for row, text in enumerate(texts) if text is not None]
         lines = OBJECT.decode_lines(b"\n".join(texts[row] for row in rows))
@@ -168,7 +169,7 @@ class AddedColumns:
         """The values of a column, which leave the lines. `there` are the numbers of the lines that have one."""
         if not there:
             return pa.nulls(count, field.type)
-        values = [(number, value) for number, value in _read(there, field.type, self.dialect) if value is not None]
+        values = [(number, value) for number, value in _read(there, field.type) if value is not None]
         array, kept = self._fitting([value for _, value in values], field)
         places: list[int | None] = [None] * count
         for place, number in enumerate(kept):
@@ -244,9 +245,9 @@ def _put_back(left: pa.Array, given: pa.Table, odd: Mapping[str, Sequence[int]])
 Numbered = list[tuple[int, Any]]
 
 
-def _read(there: Sequence[tuple[int, msgspec.Raw]], kind: pa.DataType, dialect: Dialect | None) -> Numbered:
+def _read(there: Sequence[tuple[int, msgspec.Raw]], kind: pa.DataType) -> Numbered:
     """The values of these numbers that JSON has as such a type. Null is among them."""
-    wanted: Any = str if dialect else python_type(kind)
+    wanted: Any = python_type(kind)
     if wanted is msgspec.Raw:
         # a number or a text, digit for digit
         return [(number, bytes(raw)) for number, raw in there if bytes(raw) != NULL and bytes(raw)[:1] not in NESTED]
