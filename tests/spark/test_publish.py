@@ -656,8 +656,8 @@ def test_a_wider_type_is_told_with_its_statement(world: World, batch: str) -> No
     narrow = replace(world, dataset=replace(world.dataset, schema="id int, f float, d decimal(9,2)"))
     narrow.attempt(batch, 1).sink.prepare()
     wide = replace(world, dataset=replace(world.dataset, schema="id bigint, f double, d decimal(12,2)"))
-    for _ in range(3):
-        with pytest.raises(Hopeless, match="Run: ALTER TABLE") as refused:
-            wide.attempt(batch, 1).sink.prepare()
-        wide.sql(str(refused.value).partition("Run: ")[2])
+    with pytest.raises(Hopeless, match="Run: ALTER TABLE") as refused:
+        wide.attempt(batch, 1).sink.prepare()
+    for said in str(refused.value).split(". Besides, "):
+        wide.sql(said.partition("Run: ")[2])
     wide.attempt(batch, 1).sink.prepare()

@@ -32,12 +32,19 @@ def test_a_table_that_others_made_gets_all_columns_at_once():
         " null in them: Tidegate leaves them alone."
     )
     assert "_batch_id string" not in said({"id": NUMBER}, wanted, _batch_id="batch")
-    assert f"; besides, table {TABLE} has no column id, " in said({"ID": NUMBER}, wanted)
+    assert f". Besides, table {TABLE} has no column id, " in said({"ID": NUMBER}, wanted)
 
 
 def test_all_that_does_not_fit_is_said_at_once():
     found = said({"a": TEXT, "b": ColumnFacts("int", False)}, {"a": NUMBER, "b": ColumnFacts("int", True)})
-    assert [part.partition(" of table")[0] for part in found.split("; besides, ")] == ["column a", "column b"]
+    assert [part.partition(" of table")[0] for part in found.split(". Besides, ")] == ["column a", "column b"]
+
+
+def test_a_column_under_another_name_is_said_once_whether_or_not_it_takes_nulls():
+    never_null = ColumnFacts("string", False)
+    assert " demands " not in said({"b": never_null}, {"a": never_null}, a="b")
+    assert " demands " not in said({"A": never_null}, {"a": never_null})
+    assert " demands " in said({"b": never_null}, {"a": never_null})
 
 
 def test_a_column_that_was_renamed_is_renamed_back_or_called_so():

@@ -31,7 +31,8 @@ def misfit(
 ) -> str:
     """Why rows of the `wanted` columns cannot be written to a table of these columns, by their names; empty if they
     can."""
-    return "; besides, ".join(_misfits(table, there, wanted, was_called))
+    said = ". Besides, ".join(_misfits(table, there, wanted, was_called))
+    return said.replace(".. Besides, ", ". Besides, ")
 
 
 def _misfits(
@@ -52,8 +53,12 @@ def _misfits(
                 f"column {name} of table {table} takes no nulls, in the route's schema it may be null. Say `not null`"
                 f" there, or run: {_alter(table)} ALTER COLUMN {quoted_name(name)} DROP NOT NULL"
             )
+    absent = [name for name in wanted if name not in there]
+    renamed = {was_called(name) for name in absent}
+    alike = {name.lower() for name in absent}
     for name, column in there.items():
-        if name not in wanted and not column.nullable:
+        told = name in wanted or name in renamed or name.lower() in alike
+        if not told and not column.nullable:
             yield (
                 f"table {table} demands a value for column {name}, which the route's schema lacks. Add it to the"
                 f" schema, or run: {_alter(table)} ALTER COLUMN {quoted_name(name)} DROP NOT NULL"
