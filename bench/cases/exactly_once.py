@@ -88,7 +88,7 @@ def replaced(shop: Workshop, count: int, corrected: Sequence[int]) -> dict[str, 
         batch = f"B{next(numbers)}"
         later = replace(files, uploads=tuple(replace(each, version=batch) for each in files.uploads[:share]))
         sink = shop.sink(later, tables[peer], batch, replaces=peer == REPLACE)
-        attempt = Attempt(sink, sealed_batch(later, batch), batch, 1, newest_first=lambda *_: ())
+        attempt = Attempt(sink, sealed_batch(later, batch), batch, 1, newest_first=lambda *_: {})
         tally = attempt.ingest().tally
         if share < count and tally.replaced != (tally.rows if peer == REPLACE else 0):
             raise WrongAnswer(f"{peer} {share} of {count} files: {tally}")

@@ -6,7 +6,7 @@ They are compared with the puts, deletions and refusals, and with the snapshots 
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 from simulation.world.diary import ManifestUpload
@@ -212,6 +212,36 @@ def removing(world: World) -> frozenset[str]:
     return replacing(world) if world.knobs.removes else frozenset()
 
 
+def named(put: Version) -> tuple[str, str]:
+    """As the lineage of its rows has it."""
+    identity = put.version_id if put.version_id not in ("", SUSPENDED) else f"etag:{put.etag}"
+    return f"s3://{put.bucket}/{put.key}", identity
+
+
+def skipping(world: World) -> frozenset[str]:
+    """The buckets whose routes skip the same bytes."""
+    return frozenset({"landing"} if world.knobs.skips and not world.knobs.replaces else ())
+
+
+def of_same_bytes(world: World, put: Version) -> list[Version]:
+    """The other puts of the same bytes under the same key, if no version with other bytes came between, in a bucket
+    where one of them has rows. Where a put without a version of its own stands in the list, its next one says."""
+    if put.bucket not in skipping(world) or not put.version_id:
+        return []
+    line = [each for each in world.history if (each.bucket, each.key) == (put.bucket, put.key) and each.version_id]
+    others = [each.number for each in line if each.etag != put.etag and each.version_id != SUSPENDED]
+    return [
+        each
+        for each in line
+        if each is not put
+        and each.etag == put.etag
+        and (
+            SUSPENDED in (each.version_id, put.version_id)
+            or not any(min(each.number, put.number) < number < max(each.number, put.number) for number in others)
+        )
+    ]
+
+
 def read_by_etag(world: World, put: Version) -> list[Version]:
     """The puts of the same bytes under the same key that are read as what the key holds, if that has their ETag."""
     return [
@@ -245,6 +275,7 @@ def _endings(
     there: dict[tuple[str, str], int] = defaultdict(int)
     for uri, version, *_ in _rows(world, stored):
         there[uri, version] += 1
+    read = dict(there)
     for each in world.manifest_of(batch):
         puts, outcome = world.puts_of(each), endings.get(_place(each), "committed")
         if not puts:
@@ -254,7 +285,10 @@ def _endings(
         if (rows > 0) is not (outcome == "committed") and not (outcome == "committed" and not puts[0].body):
             yield f"{_place(each)} is recorded as {outcome}, and has {rows} rows in its snapshot"
         if outcome == "present":
-            if not _was_there_before(world, stored, each):
+            same = {named(other) for put in puts for other in of_same_bytes(world, put)}
+            if same & read.keys() or _was_there_before(world, stored, same):
+                continue
+            if not _was_there_before(world, stored, {(f"s3://{each.bucket}/{each.key}", each.version)}):
                 yield f"{_place(each)} is recorded as present, and nothing before had brought rows of it"
             elif each.reloads and all(_can_be_reloaded(world, put) for put in puts):
                 yield f"{_place(each)} was to be reloaded, could be read, and is recorded as present"
@@ -270,10 +304,10 @@ def _can_be_reloaded(world: World, put: Version) -> bool:
     return stays and not _cannot_be_decoded(world, put) and (put.bucket, put.key) not in world.refused
 
 
-def _was_there_before(world: World, stored: Stored, each: ManifestUpload) -> bool:
-    """Whether some snapshot that is older than this one brought rows of the upload, in whichever table."""
+def _was_there_before(world: World, stored: Stored, names: Set[tuple[str, str]]) -> bool:
+    """Whether some snapshot that is older than this one brought rows of one of these, in whichever table."""
     return any(
-        row[:2] == (f"s3://{each.bucket}/{each.key}", each.version)
+        row[:2] in names
         for table in world.catalog.tables.values()
         for earlier in (*table.snapshots.values(), *table.gone.values())
         if earlier.snapshot.id < stored.snapshot.id

@@ -9,9 +9,10 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from simulation.checker.books import named
 from simulation.checker.second_opinion import Name
 from simulation.world import audits
-from simulation.world.s3 import MARKER, SUSPENDED, Version
+from simulation.world.s3 import MARKER, Version
 from simulation.world.world import World
 
 OTHERS = (
@@ -21,11 +22,6 @@ OTHERS = (
 """The knobs that turn somebody else on, or make S3 refuse what it has."""
 FOLLOWS = (("replaces", True), ("removes", True), ("audit", 120.0))
 """What such a route says, and that its bucket is audited."""
-
-
-def named(version: Version) -> Name:
-    identity = version.version_id if version.version_id not in ("", SUSPENDED) else f"etag:{version.etag}"
-    return f"s3://{version.bucket}/{version.key}", identity
 
 
 def rows_of(version: Version, *, sets_aside: bool = False) -> list[tuple[int, int | str]]:

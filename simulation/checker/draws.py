@@ -86,6 +86,7 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "replaces": (0.3, (True,)),
     "removes": (0.5, (True,)),
     "reloads": (0.15, (1, 3, 6)),
+    "skips": (0.25, (True,)),
 }
 """The share of the seeds that use each knob, and the values."""
 

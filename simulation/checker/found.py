@@ -25,8 +25,7 @@ FOUND = (
         (Case("returning"),),
     ),
     FoundMistake(
-        "A batch found an upload gone. The same bytes, uploaded again before the batch had ended, were refused as a"
-        " duplicate of a claim that then ended without a row.",
+        "A batch found an upload gone. The same bytes, uploaded again before it ended, were refused as a duplicate.",
         "The claim records the repeat, and settling sends the upload again ([0030](adr/0030-told-while-undecided.md)).",
         "a repeated upload is forgotten",
         (Case("returning", ((54, Kind.PAUSE),)),),
@@ -39,9 +38,8 @@ FOUND = (
         (Case("uneven_sequencers"),),
     ),
     FoundMistake(
-        "Versioning was suspended for a while. What was put then stays listed when its key is put again, but cannot be"
-        " read. Each audit and each backfill sent it, and it ended as superseded: `UploadsFoundLost` never came to"
-        " rest.",
+        "What was put while versioning was suspended stays listed when its key is put again. Each audit sent it, and it"
+        " ended as superseded.",
         "Both look only at a version or the current object (`tidegate.core.audit.Listed`).",
         "what nobody can read is lost",
         (Case("overwritten_while_suspended"),),

@@ -20,13 +20,16 @@ from simulation.checker.books import (
     gave_way,
     let_go,
     mistaken,
+    named,
+    of_same_bytes,
     read_by_etag,
     removing,
     replacing,
     rows_at_most_once,
+    skipping,
 )
 from simulation.checker.bounds import decisions
-from simulation.checker.dictionary import named, rows_of
+from simulation.checker.dictionary import rows_of
 from simulation.checker.sent import missent
 from simulation.checker.told import mistold
 from simulation.world import audits, backfills
@@ -67,6 +70,7 @@ def judge(world: World, came_to_rest: bool) -> Judgement:
     _judge_uploads(world, rows, judgement)
     judgement.broken += _misplaced(world)
     judgement.broken += _beside_each_other(world) if world.knobs.replaces else ()
+    judgement.broken += _same_bytes_twice(world)
     judgement.broken += _stays(world, rows)
     judgement.broken += dictionary.differs(world)
     judgement.broken += _loaded_unasked(world, rows)
@@ -103,6 +107,18 @@ def _beside_each_other(world: World) -> Iterator[str]:
             for uri, found in versions.items():
                 if len(found) > 1 and str(uri).split("/")[2] in replacing(world):
                     yield f"beside each other: {uri} has rows of {found} in version {stored.snapshot.id} of {table}"
+
+
+def _same_bytes_twice(world: World) -> Iterator[str]:
+    """No table has rows of two versions with the same bytes, one after the other, if the route skips such. Where its
+    versioning was suspended, a list of versions has another order."""
+    suspended = {(put.bucket, put.key) for put in world.history if put.version_id == SUSPENDED}
+    for table in world.catalog.tables:
+        there = {(uri, version) for _, (uri, version, *_) in world.catalog.rows(table)}
+        for put in world.history if skipping(world) else ():
+            beside = [each.version_id for each in of_same_bytes(world, put) if named(each) in there]
+            if named(put) in there and beside and (put.bucket, put.key) not in suspended:
+                yield f"same bytes: {named(put)} has rows in {table}, and so has {beside}"
 
 
 def _stays(world: World, rows: list[tuple[object, ...]]) -> Iterator[str]:
@@ -161,7 +177,10 @@ def _judge_uploads(world: World, rows: list[tuple[object, ...]], judgement: Judg
 
 
 def _gave_way(world: World, number: int, version: Version, there: set[second_opinion.Name]) -> bool:
-    """Whether a later version of the object is there, and the route replaces."""
+    """Whether a later version of the object is there, and the route replaces; or one of the same bytes, if it skips
+    such."""
+    if any(named(put) in there for put in of_same_bytes(world, version)):
+        return True
     if version.bucket not in replacing(world):
         return False
     later = [
@@ -382,6 +401,7 @@ def _compare(world: World, rows: list[tuple[object, ...]], judgement: Judgement)
         new_again=came_after_memory(world),
         sets_aside=world.sets_aside,
         replaces=replacing(world),
+        skips=skipping(world),
         deleted={place: max(numbers) for place, numbers in _deletions(world).items()},
     )
     for what in ("repeated", "torn", "lost", "foreign"):

@@ -48,7 +48,8 @@ An excuse is for being missing. Rows that are there are whole and once, excused 
 **One version.** In a bucket where the later version of an object replaces the earlier ones, a put is excused, too, if
 rows of a later put under its key are there under another name, or its own bytes under the name of their ETag: such an
 upload is read as what the key holds. So is one that came before a deletion of its object, if
-deletions count in its bucket.
+deletions count in its bucket. In a bucket where the same bytes are skipped a put is excused if rows of a neighbour with
+its bytes are there: no put with other bytes came between.
 
 **Nobody's.** Rows whose name no put has are *foreign*, and nothing else is said of them.
 """
@@ -56,6 +57,7 @@ deletions count in its bucket.
 import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import takewhile
 from types import MappingProxyType
 
 Name = tuple[str, str]
@@ -125,12 +127,14 @@ def second_opinion(
     new_again: Set[Name] = frozenset(),
     sets_aside: bool = False,
     replaces: Set[str] = frozenset(),
+    skips: Set[str] = frozenset(),
     deleted: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> Opinion:
     """Judge a table; with `sets_aside`, its rows and those of the table of rejected rows together. `watched`: since
-    when an audit watches each bucket. In the buckets `replaces` a later version replaces the earlier ones. `deleted`:
-    the last deletion of each object, by its number among the puts, where deletions count. `new_again`: these came once
-    more after they were forgotten. Raises ValueError for a history that contradicts itself."""
+    when an audit watches each bucket. In the buckets `replaces` a later version replaces the earlier ones, in the
+    buckets `skips` a version with the bytes of its neighbour has no rows. `deleted`: the last deletion of each object,
+    by its number among the puts, where deletions count. `new_again`: these came once more after they were forgotten.
+    Raises ValueError for a history that contradicts itself."""
     _refuse_contradictions(puts, heard)
     of_name: dict[Name, list[ObjectPut]] = {}
     of_key: dict[tuple[str, str], list[ObjectPut]] = {}
@@ -155,12 +159,25 @@ def second_opinion(
             if other.number > put.number or (other.etag == put.etag and not other.has_version)
         ):
             return True
+        if put.bucket in skips and any(other.name in found for other in neighbours(put)):
+            return True
         if put.has_version:
             return False
         for other in of_key[put.bucket, put.key]:
             if other.number > put.number and (other.etag != put.etag or other.number in unreadable):
                 return True
         return any(remove.at >= put.at for remove in removed.get((put.bucket, put.key), []))
+
+    def neighbours(put: ObjectPut) -> list[ObjectPut]:
+        """The puts before and after it, as far as their bytes are the same. A put of the version `null` has no place of
+        its own among the others."""
+        nulls = [each for each in of_key[put.bucket, put.key] if each.version_id == "null" and each.etag == put.etag]
+        if put.version_id == "null":
+            return [each for each in of_key[put.bucket, put.key] if each.version_id and each.etag == put.etag]
+        line = [each for each in of_key[put.bucket, put.key] if each.has_version]
+        place = line.index(put)
+        before = takewhile(lambda each: each.etag == put.etag, reversed(line[:place]))
+        return [*nulls, *before, *takewhile(lambda each: each.etag == put.etag, line[place + 1 :])]
 
     def to_be_found(put: ObjectPut) -> bool:
         if put.bucket not in watched or put.at < watched[put.bucket]:

@@ -27,7 +27,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from simulation.checker.dictionary import named
+from simulation.checker.books import named
 from simulation.checker.oracle import Judgement, judge
 from simulation.world import course, driver, product
 from simulation.world.faults import Kind

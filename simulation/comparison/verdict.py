@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from simulation.checker.dictionary import named
+from simulation.checker.books import named
 from simulation.world.s3 import S3, Version
 from simulation.world.table import Row
 

@@ -236,6 +236,7 @@ class ModelSink:
     sets_aside: bool = False
     replaces: bool = False
     removes: bool = False
+    skips: bool = False
     table: str = "the table"
     cell: Cell = TABLE
 
@@ -392,7 +393,7 @@ def driver(
         if deletes:
             calls(ports)("change", MARKED, lambda _: True)
         sink = ModelSink(ports, batch, number, sets_aside, replaces, removes)
-        made = Attempt(sink, ports.work, batch, number, newest_first=lambda *_: (CORRECTED.version, B.version))
+        made = Attempt(sink, ports.work, batch, number, newest_first=lambda *_: {CORRECTED.version: "", B.version: ""})
         if fence:
             made.fence()
         else:

@@ -22,6 +22,7 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = ()) -> str:
     tables = (TABLES[0], TABLES[0] if knobs.one_table else TABLES[1], TABLES[2])
     lanes = f"lanes = {knobs.lanes}\n" if knobs.lanes > 1 else ""
     lanes += 'on_overwrite = "replace"\n' if knobs.replaces else ""
+    lanes += 'on_overwrite = "skip same bytes"\n' if knobs.skips and not knobs.replaces else ""
     lanes += 'on_delete = "remove"\n' if knobs.replaces and knobs.removes else ""
     routes = [
         ("events", f'{lanes}bucket = "landing"\nprefix = "events/"\nsuffix = ".json"', tables[0]),

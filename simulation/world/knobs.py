@@ -91,6 +91,8 @@ class Knobs:
     """Setting of the first route: a later version of an object replaces the earlier ones."""
     removes: bool = False
     """Setting of the first route, if it replaces: an object that is deleted has no rows."""
+    skips: bool = False
+    """Setting of the first route, unless it replaces: the bytes of the version before bring no rows."""
 
     # ---- who else acts
     foreign: int = 0

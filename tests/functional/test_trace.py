@@ -77,6 +77,19 @@ def test_while_it_is_reloaded_it_is_told_that_it_had_landed(world: World):
     assert found.explanation.endswith(f"had its rows, of batch {batch}: they stay. line 1: no")
 
 
+def test_an_upload_whose_bytes_had_landed_says_of_which_version(world: World):
+    batch = world.submitted().id
+    same = "rows of batch 01A: its bytes are those of version v0"
+    play_publishing(world.work, batch, {KEY: (Outcome.PRESENT, same)})
+    world.settle()
+    found = look(world)
+    assert found.outcome == "present"
+    assert found.explanation == (
+        f"it came with batch {batch}, and table {world.flights.dataset.table} had its rows, of batch 01A: its bytes are"
+        " those of version v0"
+    )
+
+
 def test_a_halted_batch_is_explained_by_its_reason(world: World):
     batch = world.submitted()
     world.ledger.halt(batch.id, 1, "the floor is gone")

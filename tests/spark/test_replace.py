@@ -133,7 +133,7 @@ def test_what_is_not_listed_and_can_be_read_is_the_latest(world: World, batch: s
     assert world.ids() == [2]
     sealed(world, f"{batch}3", first)
     attempt = world.attempt(f"{batch}3", 1)
-    attempt.newest_first = lambda *_: [second.version]
+    attempt.newest_first = lambda *_: {second.version: ""}
     world.put({f"in/{batch}.json": b'{"id": 1}\n'})
     assert run(attempt, "ingest") == 0
     assert world.ids() == [1]

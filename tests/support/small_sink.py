@@ -53,6 +53,7 @@ class SmallSink:
     table: str = "small"
     version: str = "v1"
     replaces: bool = False
+    skips: bool = False
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

@@ -68,6 +68,7 @@ class TableSink:
     read: Callable[[Upload], Read]
     exists: bool = True
     replaces: bool = False
+    skips: bool = False
 
     @property
     def table(self) -> str:

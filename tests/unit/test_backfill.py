@@ -67,6 +67,13 @@ def test_a_reload_has_each_version_with_rows_and_of_the_others_the_latest():
     assert [each.value for _, each in compare(there[:1], rows[:2], under_way, reloads=True)] == ["unfinished"]
 
 
+def test_what_had_the_bytes_of_another_version_is_there_as_long_as_that_has_rows():
+    same = replace(surveyed("k", "v2", AuditFinding.COMMITTED), same_as="v1")
+    assert Surveyed.decode(same.encode()) == same
+    for version, found in (("v1", "landed"), ("", "landed"), ("v3", "committed")):
+        assert [each.value for _, each in compare([same], [landed("k", version)], set())] == [found]
+
+
 @pytest.mark.parametrize("claimed", AuditFinding)
 def test_what_is_under_way_is_not_reloaded(claimed: AuditFinding):
     there = replace(surveyed("k", "v1"), claimed=claimed)

@@ -777,6 +777,16 @@ def test_check_says_that_rows_go_with_files(tmp_path: Path):
         assert (route["replaces"], route["removes"]) == (True, bool(more))
 
 
+def test_check_says_that_the_same_bytes_are_skipped(tmp_path: Path):
+    text = (ROOT / "tidegate.example.toml").read_text(encoding="utf-8")
+    file = tmp_path / "tidegate.toml"
+    file.write_text(text.replace("[[route]]\n", '[[route]]\non_overwrite = "skip same bytes"\n', 1), encoding="utf-8")
+    said = "  a file that is uploaded again with the same bytes brings no rows\n"
+    assert said in run("check", "--config", str(file)).stdout
+    (route,) = json.loads(run("check", "--config", str(file), "--json").stdout)["routes"]
+    assert (route["replaces"], route["skips"]) == (False, True)
+
+
 def test_check_says_how_files_are_read_if_it_is_not_by_default(tmp_path: Path):
     text = (ROOT / "tidegate.example.toml").read_text(encoding="utf-8")
     file = tmp_path / "tidegate.toml"

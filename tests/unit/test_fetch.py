@@ -228,10 +228,15 @@ def test_the_versions_of_an_object_are_listed_as_far_as_they_are_wanted(
         here = len(asked) - 1
         key, version = LISTED[here]
         more = {"NextKeyMarker": key, "NextVersionIdMarker": version} if here + 1 < len(LISTED) else {}
-        return {"Versions": [{"Key": key, "VersionId": version, "ETag": '"e"'}], "IsTruncated": bool(more), **more}
+        return {
+            "Versions": [{"Key": key, "VersionId": version, "ETag": '"e"', "Size": 3}],
+            "IsTruncated": bool(more),
+            **more,
+        }
 
     monkeypatch.setattr(module, "_client", lambda: SimpleNamespace(list_object_versions=list_object_versions))
-    assert module.newest_first(Upload("landing", "a", "v4", 1), wanted, "1234") == found
+    there = module.newest_first(Upload("landing", "a", "v4", 1), wanted, "1234")
+    assert (list(there), set(there.values())) == (found, {'"e"/3'})
     assert len(asked) == pages
     assert {each["ExpectedBucketOwner"] for each in asked} == {"1234"}
     assert [each.get("VersionIdMarker") for each in asked] == [None, "v4", "v3", "null", "v1"][:pages]

@@ -40,7 +40,7 @@ def listing(*names: str) -> dict[str, Sequence[str]]:
 def test_an_object_with_one_version_costs_no_request():
     assert contested([version("v1"), version("v1", "l")], [held("v1")]) == {}
     found = contest([version("v1"), version("v1", "l")], [], {})
-    assert (found.outdated, found.losers([version("v1")]), found.gives_way([version("v1")])) == (set(), set(), [])
+    assert (found.outdated, found.losers([version("v1")]), found.gives_way([version("v1")])) == (set(), {}, [])
 
 
 def test_of_an_object_with_several_versions_all_are_asked_for():
@@ -85,8 +85,8 @@ def test_an_upload_that_is_not_listed_is_read_and_is_the_latest_if_that_succeeds
     back = version("etag:1")
     found = contest([back, version("v2")], [held("v1")], listing("v2", "v1"))
     assert not found.outdated
-    assert found.losers([back, version("v2")]) == {("b", "k", "v2")}
-    assert found.losers([version("v2")]) == set()
+    assert found.losers([back, version("v2")]) == {("b", "k", "v2"): back}
+    assert found.losers([version("v2")]) == {}
 
 
 def test_rows_of_the_same_version_do_not_give_way():
@@ -144,6 +144,7 @@ class Looked:
     gone: list[RowsPlace] = field(default_factory=list)
     stays: bool = False
     replaces: bool = True
+    skips: bool = False
     after: list[HeldRows] = field(default_factory=list)
     """What has come, once something was staged."""
 
@@ -171,7 +172,7 @@ class Looked:
 def replacement(*uploads, rows=(), reloads=False, replaces=True):
     sink = Looked([Snapshot(1, None, adds=True)], list(rows), replaces=replaces)
     items = [OwnedUpload("n", each, again=reloads, reloads=reloads) for each in uploads]
-    newest_first = (lambda upload, versions: ("v3", "v2", "v1")) if replaces else not_asked
+    newest_first = (lambda upload, versions: dict.fromkeys(("v3", "v2", "v1"), "")) if replaces else not_asked
     return sink, look_at_versions("01B", items, sink, newest_first, None, MemoryWork())
 
 
@@ -207,7 +208,7 @@ def test_a_reload_that_cannot_be_read_leaves_the_rows():
     assert (staged.id, leaves, sink.gone) == (107, (), [])
     assert (ended.outcome, ended.error, ended.where) == (Outcome.PRESENT, "rows of batch 01A: line 1: no", "line 1: x")
     claim = Claim("v2", "n", 0, 1, str(ended.outcome), ended.error)
-    assert (claim.rows_of, claim.not_reloaded) == ("01A", "line 1: no")
+    assert (claim.rows_of, claim.why_present) == ("01A", "line 1: no")
     other = OwnedUpload("n", version("v1"), again=True, reloads=True)
     ((_, ended),), *_ = mine.stage([(other, bad)], Staged(107, 0, {}))
     assert ended.outcome is Outcome.QUARANTINED, "it has no rows"

@@ -744,6 +744,16 @@ def test_a_route_that_replaces_needs_versions_and_sets_no_rows_aside(beside: str
     assert not parse(GOOD).routes[0].route().dataset.replaces
 
 
+def test_a_route_that_skips_the_same_bytes_needs_versions_and_sets_no_rows_aside():
+    line = 'prefix = "flights/"'
+    skips = f'{line}\non_overwrite = "skip same bytes"'
+    dataset = parse(with_line(line, skips)).routes[0].route().dataset
+    assert (dataset.skips, dataset.replaces) == (True, False)
+    assert "the same bytes under a key are one upload" in refusal(with_line(line, f"{skips}\nversioned = false"))
+    assert "in the table of rejected rows" in refusal(with_line(line, f"{skips}\nbad_rows_share = 0.1"))
+    assert 'it goes with on_overwrite = "replace"' in refusal(with_line(line, f'{skips}\non_delete = "remove"'))
+
+
 def test_a_route_that_removes_replaces_too():
     line = 'prefix = "flights/"'
     removes = f'{line}\non_delete = "remove"'

@@ -77,6 +77,8 @@ def _routes(settings: Settings | None) -> Iterator[str]:
         if route.dataset.replaces:
             removes = ", and a deleted file's rows go" if route.dataset.removes else ""
             yield f"  a corrected file's rows take the place of the earlier ones{removes}"
+        if route.dataset.skips:
+            yield "  a file that is uploaded again with the same bytes brings no rows"
         if route.dataset.options:
             yield f"  {', '.join(f'{name} = {json.dumps(value)}' for name, value in route.dataset.options)}"
 
@@ -86,7 +88,7 @@ def document(path: Path, found: Checked) -> dict[str, Any]:
     places = "field line=place.line column=place.column length=place.length warning message"
     names = (
         "route=name retired bucket prefix suffix format=dataset.format table=dataset.table schema=dataset.schema"
-        " replaces=dataset.replaces removes=dataset.removes"
+        " replaces=dataset.replaces removes=dataset.removes skips=dataset.skips"
         " partition_by=dataset.partition_by max_object_bytes=dataset.max_object_bytes audit_from lanes batch=limits"
     )
     maintained = settings.maintained_tables() if settings else ()

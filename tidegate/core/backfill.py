@@ -66,24 +66,27 @@ FINAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """An upload of the listing, and what its live claim says; None without a live claim."""
+    """An upload of the listing, and what its live claim says; None without a live claim. `same_as`: the version that
+    had its bytes before it (`core.same_bytes`); empty if it was read."""
 
     listed: Listed
     claimed: AuditFinding | None
+    same_as: str = ""
 
     def encode(self) -> bytes:
         """One line."""
         upload = self.listed.upload
         told = self.claimed.value if self.claimed else ""
         where = [upload.bucket, upload.key, upload.version, upload.size]
-        line = json.dumps([*where, self.listed.modified, told, self.listed.latest, self.listed.deletion])
+        listed = [self.listed.modified, told, self.listed.latest, self.listed.deletion]
+        line = json.dumps([*where, *listed, self.same_as])
         return f"{line}\n".encode()
 
     @staticmethod
     def decode(line: bytes) -> "Surveyed":
-        bucket, key, version, size, modified, told, latest, deletion = json.loads(line)
+        bucket, key, version, size, modified, told, latest, deletion, same_as = json.loads(line)
         listed = Listed(Upload(bucket, key, version, size), modified, latest, deletion)
-        return Surveyed(listed, AuditFinding(told) if told else None)
+        return Surveyed(listed, AuditFinding(told) if told else None, same_as)
 
 
 def compare(
@@ -102,7 +105,8 @@ def compare(
     `replaces`: rows of a version stand for those of the earlier ones, which S3 lists after it. So does a deletion,
     which has landed if the table has no rows of the object.
 
-    Rows that name an object and no version count as rows of each version: nobody can say which one they are of.
+    Rows that name an object and no version count as rows of each version: nobody can say which one they are of. Those
+    of the version that it is the same as count for an upload.
 
     `reloads`: each version that has rows is loaded again, and of what has none the latest.
 
@@ -147,7 +151,7 @@ def _finding(
         if each.claimed is None or each.claimed in MAY_COME_BACK:
             return BackfillFinding.RELOADED
         return _BY_CLAIM[each.claimed]
-    if upload.version in versions or "" in versions:
+    if any(name in versions for name in (upload.version, each.same_as, "")):
         return BackfillFinding.LANDED
     if upload.identity in unfinished:
         return BackfillFinding.UNFINISHED

@@ -5,7 +5,7 @@ from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.notices import Entry, NoticeRecord
-from tidegate.core.outcomes import ABANDONED, ROWS_OF, Outcome
+from tidegate.core.outcomes import ABANDONED, ROWS_OF, SAME_BYTES, Outcome
 from tidegate.core.uploads import Upload, is_later
 
 
@@ -43,9 +43,16 @@ class Claim:
         return self._present[0] if self.outcome == Outcome.PRESENT else ""
 
     @property
-    def not_reloaded(self) -> str:
-        """Why it keeps these rows although it was to be reloaded; empty if it was not."""
+    def why_present(self) -> str:
+        """Why it keeps these rows although it was to be reloaded, or that they are of the same bytes; empty if it came
+        again."""
         return self._present[2] if self.outcome == Outcome.PRESENT else ""
+
+    @property
+    def same_as(self) -> str:
+        """The version whose bytes it has (`core.same_bytes`), and which has these rows; empty if it has its own."""
+        why = self.why_present
+        return why.removeprefix(SAME_BYTES) if why.startswith(SAME_BYTES) else ""
 
     @property
     def _present(self) -> tuple[str, str, str]:

@@ -17,7 +17,11 @@ class Outcome(StrEnum):
 
 ROWS_OF = "rows of batch "
 """The error of what is present begins with this, and names the batch whose rows it has in the table. That is empty if
-somebody has taken the batch from the rows. If it was to be reloaded, `: ` and why it could not be follow."""
+somebody has taken the batch from the rows. If it was to be reloaded, `: ` and why it could not be follow; if its bytes
+have rows, `: ` and of which version."""
+
+SAME_BYTES = "its bytes are those of version "
+"""What follows if another version of the same bytes has the rows (`core.same_bytes`): this, and that version."""
 
 ABANDONED = "abandoned"
 """Recorded in a claim in place of an outcome, once its batch is fenced. It is not an outcome, because the upload is

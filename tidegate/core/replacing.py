@@ -12,13 +12,16 @@ later one, and rows stay. A multipart upload has the time at which it was begun.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from tidegate.core.uploads import Upload, is_later, version_of
 
 UNLISTED = -1
+
+Identity = tuple[str, str, str]
+"""That of an upload."""
 
 RowsPlace = tuple[str, str, str]
 """Which rows of a table: the uri and the version that they are of, and the batch that brought them."""
@@ -70,23 +73,23 @@ class Contest:
     appends. `held` is what the table holds of their objects. To the winner the other versions give way, and its own
     rows if it is among those that are `reloaded`."""
 
-    outdated: Set[tuple[str, str, str]]
-    ranks: Mapping[tuple[str, str, str], int] | None
+    outdated: Set[Identity]
+    ranks: Mapping[Identity, int] | None
     held: Mapping[str, Sequence[HeldRows]]
-    reloaded: Set[tuple[str, str, str]] = frozenset()
+    reloaded: Set[Identity] = frozenset()
 
-    def losers(self, committed: Iterable[Upload]) -> set[tuple[str, str, str]]:
-        """Those of the committed uploads that are not the latest of their object."""
+    def losers(self, committed: Iterable[Upload]) -> Mapping[Identity, Upload]:
+        """Those of the committed uploads that are not the latest of their object, with that one."""
         if self.ranks is None:
-            return set()
+            return {}
         best: dict[str, Upload] = {}
         for each in (committed := list(committed)):
             if self._is_latest(self.ranks, each, best.get(each.uri)):
                 best[each.uri] = each
-        return {each.identity for each in committed if best[each.uri].identity != each.identity}
+        return {each.identity: best[each.uri] for each in committed if best[each.uri].identity != each.identity}
 
     @staticmethod
-    def _is_latest(ranks: Mapping[tuple[str, str, str], int], upload: Upload, other: Upload | None) -> bool:
+    def _is_latest(ranks: Mapping[Identity, int], upload: Upload, other: Upload | None) -> bool:
         if other is None or ranks[upload.identity] < ranks[other.identity]:
             return True
         return ranks[upload.identity] == ranks[other.identity] and is_later(upload.sequencer, other.sequencer)
@@ -124,14 +127,14 @@ def by_object(held: Iterable[HeldRows]) -> Mapping[str, Sequence[HeldRows]]:
 def contest(
     uploads: Sequence[Upload],
     held: Iterable[HeldRows],
-    listed: Mapping[str, Sequence[str]],
-    reloaded: Set[tuple[str, str, str]] = frozenset(),
+    listed: Mapping[str, Collection[str]],
+    reloaded: Set[Identity] = frozenset(),
 ) -> Contest:
     """`listed` are the versions of each contested object as S3 lists them, the latest first, as far as those that there
     are here."""
     there = by_object(held)
-    outdated: set[tuple[str, str, str]] = set()
-    ranks: dict[tuple[str, str, str], int] = {}
+    outdated: set[Identity] = set()
+    ranks: dict[Identity, int] = {}
     for upload in uploads:
         places = {version: place for place, version in enumerate(listed.get(upload.uri, ()))}
         latest = min((places.get(each.version, len(places)) for each in there.get(upload.uri, ())), default=len(places))

@@ -20,7 +20,8 @@ class Dataset:
 
     `schema` is Spark DDL without the lineage columns. `max_object_bytes` bounds one file both as stored and
     decompressed, because one task reads it. `replaces`: the rows of an object's later version replace those of the
-    earlier ones. `removes`: an object that is deleted has no rows. `options` are the format's, sorted by name. This
+    earlier ones. `removes`: an object that is deleted has no rows. `skips`: a version with the bytes of its neighbour
+    brings no rows (`core.same_bytes`). `options` are the format's, sorted by name. This
     module does not interpret them (see `tidegate.formats.registry`).
     """
 
@@ -32,6 +33,7 @@ class Dataset:
     options: tuple[tuple[str, Any], ...] = ()
     replaces: bool = False
     removes: bool = False
+    skips: bool = False
 
     @property
     def rejected_table(self) -> str:
@@ -137,7 +139,7 @@ def encode_dataset(dataset: Dataset) -> str:
 def reading_of(dataset: Dataset) -> str:
     """The same for datasets by which a file becomes the same rows, whatever their table is."""
     return hashlib.sha256(
-        encode_dataset(replace(dataset, table="", partition_by=(), replaces=False, removes=False)).encode()
+        encode_dataset(replace(dataset, table="", partition_by=(), replaces=False, removes=False, skips=False)).encode()
     ).hexdigest()[:16]
 
 
@@ -163,7 +165,7 @@ def _fields(dataset: Dataset) -> dict[str, Any]:
     """A dataset's fields, with its options beside them. One that appends has the text that it had before any could
     replace."""
     given = asdict(dataset)
-    for name in ("replaces", "removes"):
+    for name in ("replaces", "removes", "skips"):
         if not given[name]:
             del given[name]
     return {**dict(given.pop("options")), **given}

@@ -30,9 +30,9 @@ def accounted(batch: str, items: Sequence[OwnedUpload], staged: Staged) -> Ended
     return ended
 
 
-def present(batch: str, not_reloaded: str = "") -> Read:
-    """How an upload ends whose rows are of this batch; and why, if they were to be replaced."""
-    return Read(Outcome.PRESENT, error=f"{ROWS_OF}{batch}{': ' if not_reloaded else ''}{not_reloaded}")
+def present(batch: str, why: str = "") -> Read:
+    """How an upload ends whose rows are of this batch; and why, if it did not just come again."""
+    return Read(Outcome.PRESENT, error=f"{ROWS_OF}{batch}{': ' if why else ''}{why}")
 
 
 def outcomes_of_staged(

@@ -174,7 +174,7 @@ def survey(scope: BackfillScope, backfill: Backfill, kept: Surveyings, ports: Po
 
 def _by_claims(judged: Mapping[Listed, Judged]) -> list[Surveyed]:
     # an upload without a claim is free; one whose owner is void has a claim, too, and is not
-    return [Surveyed(each, said.finding if said.notice else None) for each, said in judged.items()]
+    return [Surveyed(each, said.finding if said.notice else None, said.same_as) for each, said in judged.items()]
 
 
 def unfinished_uploads(scope: BackfillScope, ports: Ports) -> set[tuple[str, str, str]]:

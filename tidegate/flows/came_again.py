@@ -9,12 +9,11 @@ from tidegate.core.errors import Retryable
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.publication import History
 from tidegate.core.quantities import counted
+from tidegate.core.replacing import Identity
 from tidegate.core.uploads import Upload
 from tidegate.flows.outcomes import brings_again
 from tidegate.flows.ports import Work
 from tidegate.flows.sink import Sink
-
-Identity = tuple[str, str, str]
 
 
 def look_for(again: Sequence[OwnedUpload], sink: Sink, work: Work, *, batch: str) -> tuple[int, Mapping[Identity, str]]:

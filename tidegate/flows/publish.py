@@ -50,7 +50,7 @@ from tidegate.flows.came_again import look_for
 from tidegate.flows.manifest import read_manifest
 from tidegate.flows.ports import Work
 from tidegate.flows.rejected import land_rejected
-from tidegate.flows.replacing import OUTDATED, NewestFirst, Replacement, look_at_versions, not_asked
+from tidegate.flows.replacing import NewestFirst, Replacement, look_at_versions, not_asked
 from tidegate.flows.sink import (
     Hopeless,
     PublishTarget,
@@ -303,7 +303,7 @@ class Attempt:
         version, there = look_for(again, self.sink, self.work, batch=self.batch) if again else (None, {})
         self.seen = None if version is None else SeenVersion(version)
         taken = [item for item in items if item.upload.identity not in there]
-        if self.sink.replaces or any(item.reloads for item in taken):
+        if self.sink.replaces or self.sink.skips or any(item.reloads for item in taken):
             self.replacement = look_at_versions(self.batch, taken, self.sink, self.newest_first, version, self.work)
             self.seen, taken = self.replacement.seen, self.replacement.taken(taken)
         # on the version that was looked at: what leaves is told by files of that version
@@ -316,7 +316,10 @@ class Attempt:
             read, staged, replaced = self.replacement.stage(read, staged)
         reads = {item.upload.identity: each for item, each in read}
         reads |= {identity: present(batch) for identity, batch in there.items()}
-        ended = [(item, reads.get(item.upload.identity, OUTDATED)) for item in items]
+        if self.replacement:
+            unread = (item.upload for item in items if item.upload.identity not in reads)
+            reads |= {each.identity: self.replacement.not_taken(each) for each in unread}
+        ended = [(item, reads[item.upload.identity]) for item in items]
         outcomes = outcomes_of_staged(self.batch, ended, staged, self.digest, replaced)
         self.work.put(outcomes_name(self.folder, staged.id), outcomes.encode())
         return staged.id

@@ -20,6 +20,9 @@ a data file: there it is a rewriting.
 What is reloaded (`flows.resend`) replaces its own rows in the same way, on a route that appends, too. There no order
 of versions is asked for, and those of other versions stay.
 
+On a route that skips the same bytes lines 1 to 5 find out which versions these are (`core.same_bytes`). No rows of
+others leave. An upload whose bytes have rows ends as present: so it lands when it is sent again after these are gone.
+
 A version that is quarantined or has vanished replaces nothing. Who switches a route to `replace` waits until its
 batches have landed: an attempt that began before appends.
 
@@ -35,9 +38,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from tidegate.core.manifests import OwnedUpload
-from tidegate.core.outcomes import Outcome, Read
+from tidegate.core.outcomes import SAME_BYTES, Outcome, Read
 from tidegate.core.publication import Floor
 from tidegate.core.replacing import Contest, HeldRows, RowsPlace, by_object, contest, contested
+from tidegate.core.same_bytes import SameBytes, same_bytes
 from tidegate.core.uploads import Upload
 from tidegate.flows.accounting import Ended, present
 from tidegate.flows.outcomes import staged_outcomes
@@ -45,13 +49,14 @@ from tidegate.flows.ports import Work
 from tidegate.flows.sink import Hopeless, SeenVersion, Sink, Staged, StagedIsGone
 
 OUTDATED = Read(Outcome.SUPERSEDED, error="a later version of the object has landed")
-NewestFirst = Callable[[Upload, Set[str]], Sequence[str]]
-"""The versions of an upload's object as S3 lists them, the latest first, as far as all of these that are there."""
+NewestFirst = Callable[[Upload, Set[str]], Mapping[str, str]]
+"""The versions of an upload's object as S3 lists them, the latest first, each with what tells its bytes from others
+(`core.same_bytes`); as far as all of these that are there."""
 LISTS_AT_ONCE = 10
 """As many as a client of botocore keeps connections."""
 
 
-def not_asked(upload: Upload, versions: Set[str]) -> Sequence[str]:
+def not_asked(upload: Upload, versions: Set[str]) -> Mapping[str, str]:
     """For an attempt that replaces nothing."""
     raise AssertionError(f"the versions of {upload.uri} were asked for")
 
@@ -62,7 +67,7 @@ class Replacement:
 
     batch: str
     sink: Sink
-    contest: Contest
+    contest: Contest | SameBytes
     uris: frozenset[str]
     held: Sequence[HeldRows]
     seen: SeenVersion
@@ -71,6 +76,19 @@ class Replacement:
     def taken(self, items: Sequence[OwnedUpload]) -> list[OwnedUpload]:
         """Those that are to be read."""
         return [each for each in items if each.upload.identity not in self.contest.outdated]
+
+    def not_taken(self, upload: Upload) -> Read:
+        """How one ends that is not to be read."""
+        if isinstance(self.contest, Contest):
+            return OUTDATED
+        rows = self.contest.there[upload.identity]
+        return present(rows.batch, f"{SAME_BYTES}{rows.version}")
+
+    def _beaten(self, read: Read, winner: Upload) -> Read:
+        """How one ends that was read, and gives way to another one of the batch."""
+        if isinstance(self.contest, Contest):
+            return replace(OUTDATED, deletion=read.deletion)
+        return present(self.batch, f"{SAME_BYTES}{winner.version}")
 
     def _kept(self, item: OwnedUpload, read: Read) -> Read:
         """How it ends: what is reloaded, and gives nothing today, keeps its rows."""
@@ -89,7 +107,7 @@ class Replacement:
         winners = [each for each in committed if each.identity not in losers]
         leaves = self.contest.gives_way(winners)
         ended = [
-            (item, replace(OUTDATED, deletion=each.deletion) if item.upload.identity in losers else each)
+            (item, self._beaten(each, losers[item.upload.identity]) if item.upload.identity in losers else each)
             for item, each in read
         ]
         gone = {each.place for each in leaves}
@@ -158,23 +176,26 @@ def look_at_versions(
     version = sink.position().head if seen is None else seen
     assert version is not None, "a position is never before a table's first version"
     reloaded = frozenset(item.upload.identity for item in items if item.reloads)
-    uploads = [item.upload for item in items if sink.replaces or item.reloads]
+    uploads = [item.upload for item in items if sink.replaces or sink.skips or item.reloads]
     uris = frozenset(each.uri for each in uploads)
     held = sink.rows_of_objects(uris, version) if uris else ()
     there = SeenVersion(version, unmoved=True)
     if not sink.replaces:
-        if nulled := [each for each in held if not each.version]:
+        objects = {item.upload.uri for item in items if item.reloads}
+        if nulled := [each for each in held if not each.version and each.uri in objects]:
             raise Hopeless(
                 f"table {sink.table} has {nulled[0].rows} rows of {nulled[0].uri} without a _source_version: whether a"
                 " reload would double them cannot be told. Give them their version again, or delete them"
             )
+    if not (sink.replaces or sink.skips):
         return Replacement(batch, sink, Contest(frozenset(), None, by_object(held), reloaded), uris, held, there, work)
     asked = contested(uploads, held)
     # a later version may have left no row
     has = {(each.uri, each.version) for each in held}
-    for each in uploads:
+    for each in uploads if sink.replaces else ():
         if each.identity in reloaded and (each.uri, each.version) not in has:
             asked.setdefault(each.uri, (each, {each.version}))
     with ThreadPoolExecutor(LISTS_AT_ONCE, thread_name_prefix="versions") as pool:
         listed = dict(zip(asked, pool.map(lambda each: newest_first(*each), asked.values()), strict=True))
-    return Replacement(batch, sink, contest(uploads, held, listed, reloaded), uris, held, there, work)
+    judge = contest if sink.replaces else same_bytes
+    return Replacement(batch, sink, judge(uploads, held, listed, reloaded), uris, held, there, work)

@@ -30,11 +30,13 @@ PAGE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The finding on an upload, and the notice in its claim; empty without a claim. `table`: where it has landed."""
+    """The finding on an upload, and the notice in its claim; empty without a claim. `table`: where it has landed.
+    `same_as` as in `Claim`."""
 
     finding: AuditFinding
     notice: str = ""
     table: str = ""
+    same_as: str = ""
 
 
 def judge_page(
@@ -51,7 +53,7 @@ def judge_page(
         owner, batch = owners.get(claim, (None, None)) if claim else (None, None)
         finding = judge_listed(each, claim, owner, batch, now=now, min_age=limits.min_age, horizon=limits.horizon)
         landed = batch.table if batch and finding is AuditFinding.COMMITTED else ""
-        found[each] = Judged(finding, claim.notice if claim else "", landed)
+        found[each] = Judged(finding, claim.notice if claim else "", landed, claim.same_as if claim else "")
     return found
 
 

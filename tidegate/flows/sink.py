@@ -123,6 +123,11 @@ class Sink(PublishTarget, Protocol):
         """Whether the rows of an object's later version replace those of the earlier ones."""
         ...
 
+    @property
+    def skips(self) -> bool:
+        """Whether a version with the bytes of its neighbour brings no rows (`core.same_bytes`)."""
+        ...
+
     def prepare(self) -> None:
         """Create the table if it is absent. Raises Hopeless if the batch's rows do not fit into it."""
         ...

@@ -121,8 +121,11 @@ class Trace:
         batch = self.batch
         if self.claim.outcome == Outcome.PRESENT:
             had = f"table {batch.table} had its rows, of batch {self.claim.rows_of}"
-            if self.claim.not_reloaded:
-                return f"it was to be reloaded with batch {batch.id}, and {had}: they stay. {self.claim.not_reloaded}"
+            why = self.claim.why_present
+            if self.claim.same_as:
+                return f"it came with batch {batch.id}, and {had}: {why}"
+            if why:
+                return f"it was to be reloaded with batch {batch.id}, and {had}: they stay. {why}"
             return f"it came again with batch {batch.id}, and {had}"
         if self.claim.outcome == DROPPED:
             return f"batch {batch.id} was abandoned, and its uploads were dropped: only a resend brings it back"

@@ -20,6 +20,7 @@ from obstore.store import S3Store
 
 from tidegate.core.outcomes import Outcome
 from tidegate.core.replacing import in_order, is_marker, listed_version
+from tidegate.core.same_bytes import listed_bytes
 from tidegate.core.uploads import Upload, neighbourhood
 from tidegate.reading.s3_store import s3_store
 
@@ -235,14 +236,15 @@ def a_neighbour_is_readable(upload: Upload, owner: str = "") -> bool:
     return readable and not _is_readable(upload.key, upload.version_id, where)
 
 
-def newest_first(upload: Upload, versions: Set[str], owner: str = "") -> list[str]:
-    """The versions of an upload's object, as uploads have them, in S3's order, the latest first; as far as all of
-    `versions` that are there."""
-    found: list[str] = []
+def newest_first(upload: Upload, versions: Set[str], owner: str = "") -> dict[str, str]:
+    """The versions of an upload's object, as uploads have them, in S3's order, the latest first, each with what tells
+    its bytes from others; as far as all of `versions` that are there."""
+    found: dict[str, str] = {}
     missing = set(versions)
     for each in _listed(upload, owner):
-        found.append(listed_version(each))
-        missing.discard(found[-1])
+        version = listed_version(each)
+        found[version] = listed_bytes(each)
+        missing.discard(version)
         if not missing:
             break
     return found

@@ -123,10 +123,11 @@ class RouteSettings(_FormatOptions):
         description='Iceberg partition transforms of a new table: "days(time)", "bucket(16, id)", "region". Later '
         "use ALTER TABLE ... ADD PARTITION FIELD.",
     )
-    on_overwrite: Literal["append", "replace"] = Field(
+    on_overwrite: Literal["append", "skip same bytes", "replace"] = Field(
         "append",
         description="What a later version of an object does, such as a corrected file. append: its rows come beside "
-        "those of the earlier ones. replace: they take their place, in one commit. See docs/guarantee.md.",
+        "those of the earlier ones. skip same bytes: so, unless it is byte for byte the version before. replace: they "
+        "take their place, in one commit. See docs/guarantee.md.",
     )
     on_delete: Literal["keep", "remove"] = Field(
         "keep",
@@ -224,9 +225,14 @@ class RouteSettings(_FormatOptions):
                 " none: set versioned = true, or append",
                 "on_overwrite",
             )
-        if self.on_overwrite == "replace" and len(self.tables) > 1:
+        if self.on_overwrite == "skip same bytes" and not self.versioned:
             raise misplaced(
-                "rows of an earlier version would stay in the table of rejected rows: let a file with a bad row be"
+                "in a bucket without versions the same bytes under a key are one upload, and land once: append",
+                "on_overwrite",
+            )
+        if self.on_overwrite != "append" and len(self.tables) > 1:
+            raise misplaced(
+                "rows of another version would stay in the table of rejected rows: let a file with a bad row be"
                 " quarantined (no bad_rows_share), or append",
                 "on_overwrite",
             )
@@ -263,6 +269,7 @@ class RouteSettings(_FormatOptions):
                 partition_by=self.partition_by,
                 max_object_bytes=int(self.max_object_bytes),
                 replaces=self.on_overwrite == "replace",
+                skips=self.on_overwrite == "skip same bytes",
                 removes=self.on_delete == "remove",
                 options=FORMATS[self.format].carry(dict(self)),
             ),

@@ -162,6 +162,22 @@ def deleted_in_place(world: Scene) -> None:
     world.upload_each("c", MORE, after=206.0)
 
 
+def same_bytes_skipped(world: Scene) -> None:
+    """The route skips the same bytes. A file comes again when it has landed, and again with others between. Another one
+    comes twice at once, and of a third one the later version is announced first. A fourth one is broken both times."""
+    world.turn(skips=True)
+    world.audit_hourly(min_age=1_800.0)
+    waits = {"c": [600.0, 1.0]}
+    world.announce = lambda version: [waits[version.key[-6]].pop(0)] if waits.get(version.key[-6]) else [1.0]
+    world.upload_each("ac")
+    world.upload_each("bbcd", after=201.0)
+    world.upload_each("d", BAD, after=202.0)
+    world.upload_each("a", after=400.0)
+    world.upload_each("a", MORE, after=600.0)
+    world.upload_each("a", after=800.0)
+    world.upload_each("dd", BAD, after=801.0)
+
+
 def reloaded_in_place(world: Scene) -> None:
     """Two people reload what has landed, batch by batch, and then all of it at once, while a new file comes. One file
     was corrected, and both of its versions have rows."""

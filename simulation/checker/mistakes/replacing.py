@@ -8,7 +8,11 @@ BUGS = (
     Bug(
         "an earlier version replaces a later one",
         "The versions of an object are taken in the wrong order.",
-        (replaced("tidegate.spark.job:newest_first", lambda real: lambda *asked: real(*asked)[::-1]),),
+        (
+            replaced(
+                "tidegate.spark.job:newest_first", lambda real: lambda *asked: dict(reversed(real(*asked).items()))
+            ),
+        ),
         "corrected_in_place",
     ),
     Bug(
@@ -52,6 +56,29 @@ BUGS = (
         "Of several versions in one batch each lands.",
         (replaced("tidegate.core.replacing:Contest.losers", lambda real: lambda contest, committed: set()),),
         "corrected_in_place",
+    ),
+    Bug(
+        "the same bytes land beside those that have landed",
+        "Which version has the same bytes is not looked up.",
+        (replaced("tidegate.core.same_bytes:_are_same", lambda real: lambda runs, version, other: version == other),),
+        "same_bytes_skipped",
+    ),
+    Bug(
+        "the same bytes twice in one batch",
+        "Of several versions with the same bytes in one batch each lands.",
+        (replaced("tidegate.core.same_bytes:SameBytes.losers", lambda real: lambda self, committed: {}),),
+        "same_bytes_skipped",
+    ),
+    Bug(
+        "what an upload once had is taken for what was before it",
+        "A version brings no rows if any other one has its bytes, whatever came between.",
+        (
+            replaced(
+                "tidegate.core.same_bytes:_runs",
+                lambda real: lambda listed: [(version, hash(content)) for version, content in listed.items()],
+            ),
+        ),
+        "same_bytes_skipped",
     ),
     Bug(
         "what was replaced is missed",

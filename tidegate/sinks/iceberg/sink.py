@@ -90,6 +90,10 @@ class IcebergSink:
         return self.dataset.replaces
 
     @property
+    def skips(self) -> bool:
+        return self.dataset.skips
+
+    @property
     def sets_aside(self) -> bool:
         """Whether rows that do not fit are set aside."""
         return share_of_bad_rows(self.dataset.options) is not None
@@ -137,7 +141,7 @@ class IcebergSink:
         with asking():
             try:
                 self.iceberg.create_if_absent(
-                    with_lineage(self.dataset.schema), self.dataset.partition_by, replaces=self.replaces
+                    with_lineage(self.dataset.schema), self.dataset.partition_by, replaces=self.replaces or self.skips
                 )
             except MISTAKES as error:
                 raise Hopeless(
