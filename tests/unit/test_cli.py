@@ -232,6 +232,7 @@ def test_status_says_when_a_batch_that_failed_before_goes_on_and_that_one_has_no
     assert result.exit_code == Exit.OK
     expected = "delayed: batch 01RUN of route flights: attempt 2 began at 2027-01-15T08:00:00Z. If it fails, attempt 3"
     assert f"{expected} begins at 2027-01-15T08:08:00Z at the earliest" in result.stdout
+    assert "why the attempt before failed: tidegate files --batches --route flights\n" in result.stdout
     long_ago = int(time.time()) - 10_000
     ledger.there = {"01RUN": replace(RUNNING, job_run="", submitted_at=long_ago)}
     assert (

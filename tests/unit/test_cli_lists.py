@@ -83,6 +83,23 @@ def test_what_a_stopped_stack_has_left_tells_of_the_versions_too():
     assert landed_page(found, limit=1).files[0].versions == 2
 
 
+def test_files_and_batches_until_a_time_are_those_that_began_before(world: DatedWorld):
+    first = world.land()
+    world.clock.advance(7_200)
+    later = world.land("flights/later-")
+    for more in ((), ("--batches",)):
+        assert [each in run("files", *more, "--until", "1h").stdout for each in (first, later)] == [True, False]
+        assert [each in run("files", *more, "--until", "1s").stdout for each in (first, later)] == [True, True]
+    token = json.loads(run("files", "--until", "1h", "--limit", "1", "--json").stdout)["after"]
+    assert first in run("files", "--until", "1h", "--after", token).stdout
+    assert "must be earlier than --until" in run("files", "--since", "1h", "--until", "2h").output
+
+
+def test_what_a_stopped_stack_has_left_may_be_of_before_a_time():
+    found = [LandedFile("s3://l/a", "v1", "lake.a", "01A", 1, at) for at in (9, 10)]
+    assert [each.ingested_at for each in landed_page(found, until=10, limit=9).files] == [9]
+
+
 def test_files_that_have_not_ended_say_since_when(world: DatedWorld):
     world.arrive(1)
     opened = iso(world.clock.now)

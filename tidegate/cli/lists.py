@@ -52,6 +52,9 @@ GatheredSinceOption = Annotated[
     str | None,
     typer.Option("--since", metavar=WHEN, help=f"Only of batches that gathered at or after: {SINCE_WHEN}."),
 ]
+GatheredUntilOption = Annotated[
+    str | None, typer.Option("--until", metavar=WHEN, help="Only of batches that began to gather before this.")
+]
 LimitOption = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MOST, help="At most so many.")]
 AfterOption = Annotated[
     str, typer.Option("--after", metavar="TOKEN", help="Go on where a page ended: what it printed as --after.")
@@ -77,6 +80,7 @@ def files(
     ] = None,
     key: KeyOption = "",
     since: GatheredSinceOption = None,
+    until: GatheredUntilOption = None,
     limit: LimitOption = SHOWN,
     after: AfterOption = "",
     folder: DeploymentOption = None,
@@ -90,19 +94,21 @@ def files(
     if by_batch:
         if key:
             raise typer.BadParameter("--key goes without --batches")
-        _batches(route, state, since, limit, after, folder, as_json=as_json)
+        _batches(route, state, (since, until), limit, after, folder, as_json=as_json)
         return
     outcome = _checked(state, OF_FILES)
-    earliest = _begin(since)
+    earliest, latest = _span(since, until)
     found: FilesPage | LandedPage
     try:
         deployed = deployment.find_to_look(folder)
     except plugins.StackStopped as stopped:
         _check_landed(stopped, route, outcome)
-        found = stopped.remains(key=key, since=earliest, skip=_token(after, int) or 0, limit=limit)
+        span = {"since": earliest, **({"until": latest} if latest else {})}
+        found = stopped.remains(key=key, **span, skip=_token(after, int) or 0, limit=limit)
     else:
         wanted = WantedFiles(Wanted(route or "", since=earliest), outcome, key)
-        found = files_within(_ports(deployed, route), _ids(), wanted, after=_token(after, _spot), limit=limit)
+        begin = _token(after, _spot) or (Spot(_ids().smallest(latest)) if latest else None)
+        found = files_within(_ports(deployed, route), _ids(), wanted, after=begin, limit=limit)
     if as_json:
         from tidegate.cli import json_output
 
@@ -113,13 +119,14 @@ def files(
     if isinstance(found, LandedPage):
         render_lists.landed_files(found)
     else:
-        render_lists.files(found, _typed(("--route", route), ("--state", state), ("--key", key), ("--since", since)))
+        typed = _typed(("--route", route), ("--state", state), ("--key", key), ("--since", since), ("--until", until))
+        render_lists.files(found, typed)
 
 
 def _batches(
     route: str | None,
     state: str | None,
-    since: str | None,
+    gathered: tuple[str | None, str | None],
     limit: int,
     after: str,
     folder: Path | None,
@@ -128,9 +135,11 @@ def _batches(
 ) -> None:
     named = _checked(state, OF_BATCHES)
     of = State(named.upper()) if named not in ("", HALTED) else None
-    wanted = Wanted(route or "", of, _begin(since), halted=named == HALTED)
+    since, latest = _span(*gathered)
+    wanted = Wanted(route or "", of, since, halted=named == HALTED)
     ports = _ports(deployment.find_to_look(folder), route)
-    page = batches_within(ports, _ids(), wanted, after=_token(after, _batch) or "", limit=limit)
+    begin = _token(after, _batch) or (_ids().smallest(latest) if latest else "")
+    page = batches_within(ports, _ids(), wanted, after=begin, limit=limit)
     if as_json:
         from tidegate.cli import json_output
 
@@ -138,7 +147,7 @@ def _batches(
     else:
         from tidegate.cli import render_lists
 
-        typed = _typed(("--route", route), ("--state", state), ("--since", since))
+        typed = _typed(("--route", route), ("--state", state), *zip(("--since", "--until"), gathered, strict=True))
         render_lists.batches(page, typed, now=ports.clock())
 
 
@@ -156,11 +165,12 @@ def _typed(*options: tuple[str, str | None]) -> str:
     return " ".join(f"{name} {shlex.quote(value)}" for name, value in options if value)
 
 
-def _begin(since: str | None) -> int:
-    """The moment of --since (epoch seconds), 0 if it is not given. Raises BadParameter."""
+def _span(since: str | None, until: str | None) -> tuple[int, int]:
+    """The moments of --since and --until (epoch seconds), 0 for one that is not given. Raises BadParameter."""
     from tidegate import wiring  # what calls AWS: the help does not
 
-    return span(since, None, wiring.clock())[0] or 0
+    begin, end = span(since, until, wiring.clock())
+    return begin or 0, end or 0
 
 
 def _ids() -> "BatchIds":

@@ -87,6 +87,9 @@ def _notes(out: Console, each: RouteStatus, now: int) -> None:
         if is_delayed(batch, now=now):
             what = f"batch {batch.id} of route {batch.route}: {outlook(batch, each.route.limits)}"
             _note(out, "delayed", what)
+            if batch.attempt > 1:
+                why = f"tidegate files --batches --route {batch.route}"
+                next_step(out, NextStep("why the attempt before failed", why))
     for batch in each.unfinished:
         if batch.fencing:
             left = "" if batch.wish else ". Its uploads stay pending until they are resent or dropped"

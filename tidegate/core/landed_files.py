@@ -1,5 +1,6 @@
 """Files that have landed, as the rows of a table tell of them when nothing else is left."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -38,17 +39,18 @@ def landed_page(
     *,
     key: str = "",
     since: int = 0,
+    until: float = math.inf,
     skip: int = 0,
     limit: int,
     unknown: str = "",
     troubles: tuple[str, ...] = (),
 ) -> LandedPage:
-    """Those with matching keys that were read since, the latest first, without the first `skip`."""
+    """Those with matching keys that were read in [since, until), the latest first, without the first `skip`."""
     found = list(found)
     versions: dict[tuple[str, str], set[str]] = defaultdict(set)
     for each in found:
         versions[each.table, each.uri].add(each.version)
-    wanted = [each for each in found if each.ingested_at >= since and _has_key(each.uri, key)]
+    wanted = [each for each in found if since <= each.ingested_at < until and _has_key(each.uri, key)]
     wanted.sort(key=lambda each: (-each.ingested_at, each.uri, each.version, each.batch))
     page = [replace(each, versions=len(versions[each.table, each.uri])) for each in wanted[skip : skip + limit]]
     end = skip + len(page)
