@@ -382,7 +382,7 @@ class ModelTable:
         return number
 
     def stage_removal(
-        self, staged: int, gone: Collection[RowsPlace], properties: Mapping[str, str]
+        self, staged: int, gone: Collection[RowsPlace], properties: Mapping[str, str], layout: Any = None
     ) -> tuple[int, int | None]:
         number = next(self.catalog.ids)
         metadata = self._load()

@@ -217,8 +217,8 @@ SHOWN: dict[type, Callable[[Any], dict[str, Any]]] = {
     MaintainedTable: lambda it: picked(
         it,
         "table small_files=small compacted_files=compacted into_files=compacted_into compacted_bytes"
-        " rewritten_manifests=manifests snapshots expired_snapshots=expired deleted_files=deleted"
-        " orphan_files=orphans remarks trouble",
+        " rewritten_manifests=manifests merged_deletes=deletes snapshots expired_snapshots=expired"
+        " deleted_files=deleted orphan_files=orphans remarks trouble",
     ),
     TableFinding: lambda it: picked(
         it,

@@ -161,10 +161,10 @@ def decode_maintenance_request(body: bytes) -> MaintenanceRequest:
 class MaintainedTable:
     """What was done to one table, or would be. Sizes in bytes.
 
-    `small` data files were found, of which `compacted` were rewritten into `compacted_into`. `snapshots` were in the
-    metadata, of which `expired` went, and with them `deleted` files. `orphans` are files that no snapshot names.
-    `remarks` are for people: what was left for the next run, and why. `behind`: something was left for the next run, or
-    nothing may expire. `trouble` is empty if every step was done.
+    `small` data files were found, of which `compacted` were rewritten into `compacted_into`. So many files of position
+    `deletes` were merged. `snapshots` were in the metadata, of which `expired` went, and with them `deleted` files.
+    `orphans` are files that no snapshot names. `remarks` are for people: what was left for the next run, and why.
+    `behind`: something was left for the next run, or nothing may expire. `trouble` is empty if every step was done.
     """
 
     table: str
@@ -173,6 +173,7 @@ class MaintainedTable:
     compacted_into: int = 0
     compacted_bytes: int = 0
     manifests: int = 0
+    deletes: int = 0
     snapshots: int = 0
     expired: int = 0
     deleted: int = 0

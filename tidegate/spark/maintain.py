@@ -3,8 +3,8 @@
     step, for each table                      if the driver dies right after it       if a twin runs beside it
     1 read the table's history, and judge     nothing has happened                    the same
       what may expire
-    2 compact small files, at most so many    they stay small files of old            of two rewrites of a file one
-                                              snapshots; the next run compacts on     commits, the other fails
+    2 compact small files, at most so many,   they stay small files of old            of two rewrites of a file one
+      and merge files of position deletes     snapshots; the next run compacts on     commits, the other fails
     3 rewrite manifests, if they are many     the same rows in fewer manifests        the same
     4 expire snapshots, the oldest first      the next run expires the rest; files    the second finds nothing left
                                               that were not deleted are orphans
@@ -94,7 +94,7 @@ def _maintained(upkeep: Upkeep, request: MaintenanceRequest) -> MaintainedTable:
             return replace(done, remarks=("left alone: its property gc.enabled is false",))
         if upkeep.name not in request.asked_for and not upkeep.is_ours:
             return replace(done, remarks=(_NOT_OURS.format(table=quoted(upkeep.name)),))
-        for step in (_compact, _rewrite_manifests, _expire, _remove_orphans):
+        for step in (_compact, _merge_deletes, _rewrite_manifests, _expire, _remove_orphans):
             done = step(upkeep, request, done)
     except Exception as error:
         log.exception("table %s", upkeep.name)
@@ -113,7 +113,7 @@ _NOT_OURS = (
 def _compact(upkeep: Upkeep, request: MaintenanceRequest, done: MaintainedTable) -> MaintainedTable:
     small, size = upkeep.small_files()
     done = replace(done, small=small)
-    if small < 2:
+    if small < 2 and not upkeep.many_deletes():
         return done
     at_most = min(request.limits.compact_files, max(2, request.limits.compact_bytes * small // max(1, size)))
     if small > at_most:
@@ -123,6 +123,12 @@ def _compact(upkeep: Upkeep, request: MaintenanceRequest, done: MaintainedTable)
     files, into, read, failed = upkeep.compact(at_most)
     done = replace(done, compacted=files, compacted_into=into, compacted_bytes=read)
     return _behind(done, f"{failed} files could not be compacted") if failed else done
+
+
+def _merge_deletes(upkeep: Upkeep, request: MaintenanceRequest, done: MaintainedTable) -> MaintainedTable:
+    if request.dry_run or not upkeep.many_deletes():
+        return done
+    return replace(done, deletes=upkeep.merge_deletes())
 
 
 def _rewrite_manifests(upkeep: Upkeep, request: MaintenanceRequest, done: MaintainedTable) -> MaintainedTable:

@@ -1,14 +1,17 @@
 """Rows that leave a table for those of a later version: marked by Spark's DELETE, on a driver's branch."""
 
-from collections.abc import Collection, Mapping
-from functools import reduce
-from operator import or_
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import SparkSession
 
 from tidegate.core.replacing import RowsPlace
 
+PLAIN = re.compile(r"[A-Za-z0-9_./:=+@, -]*")
+"""Texts that SQL takes as they are between quotes."""
+APART = "\x1f"
 ONE_TASK = 8
 """So many files are read by one task."""
 OF_A_LIST = 200
@@ -43,22 +46,26 @@ def let_rows_go(table: Any, *, ours: str) -> str:
     return ""
 
 
-def among(column: Column, uris: Collection[str]) -> Column:
-    """Whether it is one of these uris; of very many, whether it is between them. Iceberg skips files by it."""
+def among(column: str, uris: Collection[str]) -> str:
+    """The condition that it is one of these uris; of very many, that it is between them. Iceberg skips files by it."""
     if len(uris) > MOST_NAMED:
-        return column.between(min(uris), max(uris))
-    return reduce(or_, (column.isin(*some) for some in _lists_of(uris)))
+        return f"{column} BETWEEN {_text(min(uris))} AND {_text(max(uris))}"
+    lists = (f"{column} IN ({', '.join(map(_text, some))})" for some in _lists_of(uris))
+    return f"({' OR '.join(lists)})"
 
 
 def files_of(jvm: Any, table: Any, snapshot: int, uris: Collection[str]) -> int:
     """How many files of this snapshot may have rows of these uris; it counts up to one more than `ONE_TASK`."""
+    return sum(1 for _ in islice(files_with(jvm, table, snapshot, uris), ONE_TASK + 1))
+
+
+def files_with(jvm: Any, table: Any, snapshot: int, uris: Collection[str]) -> Iterator[Any]:
+    """The files (`org.apache.iceberg.DataFile`) of this snapshot that may have rows of these uris."""
     files = table.newScan().useSnapshot(snapshot).filter(_among(jvm, uris)).planFiles()
     try:
-        found, number = files.iterator(), 0
-        while number <= ONE_TASK and found.hasNext():
-            found.next()
-            number += 1
-        return number
+        found = files.iterator()
+        while found.hasNext():
+            yield found.next().file()
     finally:
         files.close()
 
@@ -84,12 +91,9 @@ def delete_rows(spark: SparkSession, branch: str, gone: Collection[RowsPlace], p
     """Delete these rows on a branch, a quoted name. Nothing is committed if there are none. A few are named in the
     statement: a join takes Spark twice as long."""
     # files are left out by a list of uris, and not by one of places
-    uris = sorted({uri for uri, _, _ in gone})
-    place = f"here._source_uri BETWEEN {_text(uris[0])} AND {_text(uris[-1])}"
+    place = among("here._source_uri", {uri for uri, _, _ in gone})
     view = "tidegate_gone"
     if len(gone) <= MOST_NAMED:
-        lists = (f"here._source_uri IN ({', '.join(map(_text, some))})" for some in _lists_of(uris))
-        place = f"({' OR '.join(lists)})"
         places = ", ".join(f"({', '.join(map(_text, each))})" for each in sorted(gone))
         wanted = f"(here._source_uri, coalesce(here._source_version, ''), coalesce(here._batch_id, '')) IN ({places})"
     else:
@@ -112,8 +116,8 @@ def delete_rows(spark: SparkSession, branch: str, gone: Collection[RowsPlace], p
 
 
 def _text(value: str) -> str:
-    """A constant of SQL, whatever the session takes for an escape in a text."""
-    return f"decode(X'{value.encode().hex()}', 'utf-8')"
+    """A constant of SQL, whatever the session takes for an escape in a text. A plain one is parsed in a fraction."""
+    return f"'{value}'" if PLAIN.fullmatch(value) else f"decode(X'{value.encode().hex()}', 'utf-8')"
 
 
 def _among(jvm: Any, uris: Collection[str]) -> Any:
@@ -124,11 +128,19 @@ def _among(jvm: Any, uris: Collection[str]) -> Any:
         return getattr(where, "and")(where.greaterThanOrEqual("_source_uri", min(uris)), last)
     found = where.alwaysFalse()
     for some in _lists_of(uris):
-        values = jvm.java.util.ArrayList()
-        for uri in some:
-            values.add(uri)
+        values = _strings(jvm, some)
         found = getattr(where, "or")(found, getattr(where, "in")("_source_uri", values))
     return found
+
+
+def _strings(jvm: Any, texts: Sequence[str]) -> Any:
+    """A list of Java, in two calls where it would take one for each text."""
+    if not any(APART in each for each in texts):
+        return jvm.java.util.regex.Pattern.compile(APART).splitAsStream(APART.join(texts)).toList()
+    values = jvm.java.util.ArrayList()
+    for each in texts:
+        values.add(each)
+    return values
 
 
 def _lists_of(uris: Collection[str]) -> list[list[str]]:

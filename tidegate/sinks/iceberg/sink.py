@@ -4,15 +4,11 @@ import datetime
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from typing import Any, cast
 
-from pyspark.errors import (
-    ArithmeticException,
-    ParseException,
-    PySparkException,
-)
+from pyspark.errors import ArithmeticException, ParseException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -69,12 +65,13 @@ class IcebergSink:
     """Whether the driver itself reads and writes what is small. A file that kills its reader kills it then."""
     opened: list[str] = field(default_factory=list)
     """The tables of rejected rows that this driver has used, once for each time."""
+    layout: Layout | None = None  # of the data files that were staged last, unless Spark wrote them
 
     @property
     def table(self) -> str:
         return self.dataset.table
 
-    @property
+    @cached_property
     def iceberg(self) -> IcebergTable:
         return self.iceberg_of(self.table)
 
@@ -307,7 +304,7 @@ class IcebergSink:
 
     def stage_removal(self, staged: int, gone: Collection[RowsPlace]) -> tuple[int, int | None]:
         with asking():
-            return self.iceberg.stage_removal(staged, gone, self.marks)
+            return self.iceberg.stage_removal(staged, gone, self.marks, self.layout)
 
     def stage_nothing(self) -> int:
         with asking():
@@ -323,6 +320,7 @@ class IcebergSink:
         encoded = replace(reader, encoded=True)
         found = layout(loaded.facts(), encoded.emitted, dict(self.spark.conf.getAll))
         if isinstance(found, Layout):
+            self.layout = found
             told = self._told(names)
             read = partial(told.read, encoded)
             if self._reads_itself(encoded, tasks):

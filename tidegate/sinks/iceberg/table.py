@@ -20,8 +20,7 @@ from typing import Any
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.functions import broadcast
+from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import StructType
 
 from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, down_to
@@ -32,8 +31,10 @@ from tidegate.sinks.iceberg.ancestry import ancestry, stored
 from tidegate.sinks.iceberg.columns import quoted
 from tidegate.sinks.iceberg.condition import CommitCondition
 from tidegate.sinks.iceberg.data_files.append import LoadedTable
+from tidegate.sinks.iceberg.data_files.layout import Layout
 from tidegate.sinks.iceberg.data_files.write import DataFile
 from tidegate.sinks.iceberg.marks import ON_TOP_OF, PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
+from tidegate.sinks.iceberg.position_deletes import NO_SPOTS, mark, spots_of
 from tidegate.sinks.iceberg.staged import commit_of
 
 BEGUN = "tidegate.begun"
@@ -72,6 +73,7 @@ class IcebergTable:
     def __init__(self, spark: SparkSession, name: str) -> None:
         self._spark = spark
         self.name = name
+        self._spots = NO_SPOTS
 
     def create_if_absent(self, columns: str, partition_by: Sequence[str], *, replaces: bool = False) -> None:
         """Create it with `columns` (Spark DDL). If several drivers do at once, one succeeds and the others find it."""
@@ -174,7 +176,8 @@ class IcebergTable:
         return self._count(position, lambda rows: rows["_batch_id"].isNull() & rows["_source_uri"].isNotNull())
 
     def rows_of_objects(self, uris: Collection[str], snapshot: int) -> list[HeldRows]:
-        """How many rows of each version of these objects are in this snapshot, by batch. Memory holds them.
+        """How many rows of each version of these objects are in this snapshot, by batch. Memory holds them, and where
+        they are.
 
         Iceberg skips files by the uris (`removal.among`). If that leaves no file, Spark is not asked."""
         names = self._called_at(snapshot, *SOURCE)
@@ -184,16 +187,16 @@ class IcebergTable:
         # without a name, a column was added since: no row of then says where it is from
         if not all(names) or not files:
             return []
-        rows = self._at(snapshot, dict(zip(SOURCE, names, strict=True)))
-        rows = rows.where(removal.among(rows["_source_uri"], uris))
+        rows = self._at(snapshot, dict(zip(SOURCE, names, strict=True)), located=True)
+        rows = rows.where(removal.among("_source_uri", uris))
         # a join and a shuffle take Spark longer; many files are read by many tasks
         if len(uris) <= removal.MOST_NAMED:
             rows = rows.coalesce(1) if files <= removal.ONE_TASK else rows
         else:
             wanted = self._spark.createDataFrame([(uri,) for uri in uris], "_source_uri string")
-            rows = rows.join(broadcast(wanted), "_source_uri", "left_semi")
-        found = rows.groupBy(*SOURCE).count().collect()
-        return [HeldRows(uri, version or "", batch or "", number) for uri, version, batch, number in found]
+            rows = rows.join(functions.broadcast(wanted), "_source_uri", "left_semi")
+        self._spots = spots_of(rows, SOURCE, snapshot, uris)
+        return self._spots.held
 
     def may_have_gained(self, uris: Collection[str], since: int, now: int) -> bool:
         return removal.may_have_gained(self._jvm, self._load(), uris, since, now)
@@ -218,14 +221,16 @@ class IcebergTable:
             found.append(str(called or (name if then.findField(name) is not None else "")))
         return found
 
-    def _at(self, snapshot: int, columns: Mapping[str, str]) -> DataFrame:
-        """These columns of the snapshot, by the names that they have today. Iceberg binds a condition to today's
+    def _at(self, snapshot: int, columns: Mapping[str, str], *, located: bool = False) -> DataFrame:
+        """These columns of the snapshot, by the names that they have today; `located` also where each row is. Iceberg
+        binds a condition to today's
         schema (`SparkScanBuilder.pushPredicates`), so one on a column that was renamed is left to Spark."""
         listed = ", ".join(
             quoted(now) if then == now else f"concat({quoted(then)}, '') AS {quoted(now)}"
             for now, then in columns.items()
         )
-        return self._spark.sql(f"SELECT {listed} FROM {quoted(self.name)} VERSION AS OF {snapshot}")
+        more = ", _file, _pos" if located else ""
+        return self._spark.sql(f"SELECT {listed}{more} FROM {quoted(self.name)} VERSION AS OF {snapshot}")
 
     def main(self) -> list[IcebergSnapshot]:
         """All ancestors of `main`, its head first: for people and tests. Its cost grows with the history."""
@@ -276,14 +281,19 @@ class IcebergTable:
         return staged.id, int(staged.summary.get("added-records", "0"))
 
     def stage_removal(
-        self, staged: int, gone: Collection[RowsPlace], properties: Mapping[str, str]
+        self, staged: int, gone: Collection[RowsPlace], properties: Mapping[str, str], layout: Layout | None = None
     ) -> tuple[int, int | None]:
-        """Remove these rows on the branch whose head is `staged`. Returns its head, and how many rows that were, if
-        Iceberg says so."""
-        refs = self._load().refs()
+        """Remove these rows on the branch whose head is `staged`; `layout` is that of its data files, if tasks wrote
+        them. Returns its head, and how many rows that were, if Iceberg says so."""
+        table = self._load()
+        refs = table.refs()
         branch = next(name for name in refs if refs.get(name).snapshotId() == staged and name.startswith(BRANCHES))
         marks = {**properties, ON_TOP_OF: str(staged)}
-        removal.delete_rows(self._spark, quoted(f"{self.name}.branch_{branch}"), gone, marks)
+        ranges = self._spots.ranges(gone, table.snapshot(staged)) if layout else None
+        if layout and ranges:
+            mark(self._jvm, table, self._spots, ranges, layout, branch, marks)
+        else:
+            removal.delete_rows(self._spark, quoted(f"{self.name}.branch_{branch}"), gone, marks)
         table = self._load()
         head = int(table.refs().get(branch).snapshotId())
         left, before = (self._stored(table.snapshot(each)).rows for each in (head, staged))

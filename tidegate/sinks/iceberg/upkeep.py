@@ -4,6 +4,8 @@
     rewrite_data_files   `replace` on main          the driver's append is based on it and tried again: the ancestry
                                                     only grows. Of two compactions one fails for the files of the other
     rewrite_manifests    `replace` on main          the same
+    rewrite_position_    `replace` on main          the same; a driver that replaces rows stages anew
+      delete_files
     expire_snapshots     snapshots out of the       the driver's condition meets the shorter history on its next try. A
                          metadata, then deletes     branch keeps its snapshot, and a snapshot its files; both are read
                          files                      from the metadata that the commit is based on, unless somebody
@@ -37,10 +39,15 @@ WORTHWHILE = 5
 (`min-input-files`; org.apache.iceberg.actions.BinPackRewriteFilePlanner, 1.11.0)."""
 TARGET = "write.target-file-size-bytes"
 TARGET_DEFAULT = 512 * 1024 * 1024
+WITH_POSITIONS = 2
+"""The format of tables with files of position deletes."""
 GROUP_BYTES = 10 * 1024**3
 """A group of files is rewritten, and may fail, as a whole."""
 MANY_MANIFESTS = 100
 """From so many on they are rewritten. Iceberg's appends merge as many (`commit.manifest.min-count-to-merge`)."""
+MANY_DELETES = 20
+"""From so many files of deletes on they are merged, and data files that lost more than 0.3 of their rows are rewritten
+(`delete-ratio-threshold`; org.apache.iceberg.actions.BinPackRewriteFilePlanner, 1.11.0)."""
 GC = "gc.enabled"
 MAX_REF_AGE = "history.expire.max-ref-age-ms"
 """A table's property. Expiry drops every branch but `main` whose snapshot is older: drivers' branches too."""
@@ -145,6 +152,18 @@ class Upkeep:
             int(row.rewritten_bytes_count),
             int(row.failed_data_files_count),
         )
+
+    def many_deletes(self) -> bool:
+        """Whether readers of `main` have to open many files of deletes."""
+        files = f"SELECT count(*) AS files FROM {quoted(self.name)}.delete_files"
+        return int(self._spark.sql(files).collect()[0].files) >= MANY_DELETES
+
+    def merge_deletes(self) -> int:
+        """Merge small files of position deletes, each of a data file. Returns how many were merged. A deletion vector
+        is never one of several."""
+        if int(self._table().operations().current().formatVersion()) != WITH_POSITIONS:
+            return 0
+        return int(self._call("rewrite_position_delete_files").rewritten_delete_files_count)
 
     def rewrite_manifests(self) -> int:
         """Merge small manifests, if they are many. Returns how many were rewritten."""
