@@ -105,7 +105,7 @@ def test_maintenance_merges_them_and_rewrites_files_that_lost_much(
     assert run(world.attempt(f"{batch}6", 2), "ingest") == 0
     for number in range(6, 15):
         landed(world, f"{batch}7{number}", put(world, key=f"in/{number}.json"))
-    assert maintain(world).compacted == 1, "half of its rows were marked"
+    assert maintain(world).compacted, "half of its rows were marked"
     assert world.ids() == [*range(15, 30)]
     assert deletes == []
 
