@@ -130,7 +130,7 @@ def test_a_file_that_cannot_be_put_leaves_nothing_behind(
 
     corrected = put(world, 2)
     with monkeypatch.context() as broken:
-        broken.setattr(position_deletes, "_delete_file", fails)
+        broken.setattr(position_deletes.PositionDeletes, "_found", fails)
         with pytest.raises(AssertionError):
             landed(world, f"{batch}2", corrected)
     folder = warehouse / "tests" / world.dataset.table.rpartition(".")[2]

@@ -200,7 +200,7 @@ def audited(counts: Mapping[str, AuditCounts], first: Sequence[tuple[Listed, Aud
 BACKFILL_ADVICE = {
     BackfillFinding.MISSING: "it would be sent",
     BackfillFinding.ELSEWHERE: "it is in another table, and would be sent into this one, too",
-    BackfillFinding.REMOVED: "its rows were deleted from this table, and it would be sent again",
+    BackfillFinding.REMOVED: "its rows are gone from this table (deleted, or rolled back), and it would be sent again",
     BackfillFinding.RELOADED: "what it gives today would replace its rows",
     BackfillFinding.COMMITTED: (
         "it has landed, and the table was rolled back past it: `tidegate resend` of its batch, which `tidegate trace`"

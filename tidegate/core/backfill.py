@@ -29,7 +29,7 @@ class BackfillFinding(Enum):
 
     MISSING = "missing"  # the table lacks it, and no batch will bring it: send it
     ELSEWHERE = "elsewhere"  # it landed in another table, from before the route had this one: send it
-    REMOVED = "removed"  # it landed in this table, and its rows were deleted: send it
+    REMOVED = "removed"  # it landed in this table, and its rows were deleted or rolled back: send it
     RELOADED = "reloaded"  # the table has rows of it, which what it gives today replaces: send it
     LANDED = "landed"  # the table has rows of it, or of a later version that replaces it, or it has none
     UNFINISHED = "unfinished"  # a batch that has not ended lists it, or may list it

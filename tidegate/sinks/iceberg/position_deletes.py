@@ -52,7 +52,7 @@ DELETES = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class RowRange:
     """So many `rows` of one place, between two positions of a data file, both included."""
 
     file: str
@@ -66,105 +66,109 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Spots:
+class LocatedRows:
     """Where a `snapshot` has the rows of some objects, and which these are."""
 
     snapshot: int
     uris: Collection[str]
-    of: Mapping[RowsPlace, Sequence[Spot]]
+    of: Mapping[RowsPlace, Sequence[RowRange]]
 
     @property
     def held(self) -> list[HeldRows]:
-        return [HeldRows(*place, sum(each.rows for each in spots)) for place, spots in self.of.items()]
+        return [HeldRows(*place, sum(each.rows for each in ranges)) for place, ranges in self.of.items()]
 
-    def ranges(self, gone: Collection[RowsPlace], staged: Any) -> dict[str, list[Spot]] | None:
+    def ranges(self, gone: Collection[RowsPlace], staged: Any) -> dict[str, list[RowRange]] | None:
         """By data file, where these rows are under the snapshot `staged`; None if that is not known as a few ranges."""
         if staged.parentId() != self.snapshot or not all(place in self.of for place in gone):
             return None
-        found: dict[str, list[Spot]] = defaultdict(list)
+        found: dict[str, list[RowRange]] = defaultdict(list)
         for place in gone:
-            for spot in self.of[place]:
-                found[spot.file].append(spot)
-        spots = [spot for there in found.values() for spot in there]
-        few = len(found) <= MOST_FILES and sum(spot.rows for spot in spots) <= MOST_ROWS
-        return found if few and all(spot.whole for spot in spots) else None
+            for each in self.of[place]:
+                found[each.file].append(each)
+        ranges = [each for there in found.values() for each in there]
+        few = len(found) <= MOST_FILES and sum(each.rows for each in ranges) <= MOST_ROWS
+        return found if few and all(each.whole for each in ranges) else None
 
 
-NO_SPOTS = Spots(-1, (), {})
+NO_RANGES = LocatedRows(-1, (), {})
 
 
-def spots_of(rows: DataFrame, source: Sequence[str], snapshot: int, uris: Collection[str]) -> Spots:
+def ranges_of(rows: DataFrame, source: Sequence[str], snapshot: int, uris: Collection[str]) -> LocatedRows:
     """Of rows with the columns `source`, `_file` and `_pos`."""
     of_file = rows.groupBy(*source, "_file")
     found = of_file.agg(functions.min("_pos"), functions.max("_pos"), functions.count("*")).collect()
-    spots: dict[RowsPlace, list[Spot]] = defaultdict(list)
-    for uri, version, batch, *spot in found:
-        spots[uri, version or "", batch or ""].append(Spot(*spot))
-    return Spots(snapshot, uris, spots)
+    ranges: dict[RowsPlace, list[RowRange]] = defaultdict(list)
+    for uri, version, batch, *each in found:
+        ranges[uri, version or "", batch or ""].append(RowRange(*each))
+    return LocatedRows(snapshot, uris, ranges)
 
 
-def mark(
-    jvm: Any, table: Any, spots: Spots, ranges: Mapping[str, Sequence[Spot]], layout: Layout, branch: str,
-    properties: Mapping[str, str],
-) -> None:  # fmt: skip
-    """Commit the marks to this branch of the table. Raises Retryable if Iceberg does not plan one of the files."""
-    files = {str(file.location()): file for file in files_with(jvm, table, spots.snapshot, spots.uris)}
-    if missing := ranges.keys() - files.keys():
-        raise Retryable(
-            f"{min(missing)} has rows that are to leave, and is not among the files of table {table.name()}"
+@dataclass(frozen=True)
+class PositionDeletes:
+    """Those of one driver, on its `branch` of a loaded table."""
+
+    jvm: Any
+    table: Any
+    layout: Layout
+    branch: str
+
+    def mark(
+        self, ranges: Mapping[str, Sequence[RowRange]], located: LocatedRows, properties: Mapping[str, str]
+    ) -> None:
+        """Commit the marks of these ranges to the branch. Raises Retryable if a file of them is not planned."""
+        planned = files_with(self.jvm, self.table, located.snapshot, located.uris)
+        files = {str(file.location()): file for file in planned}
+        if missing := ranges.keys() - files.keys():
+            raise Retryable(f"{min(missing)} has rows that are to leave, and is no file of table {self.table.name()}")
+        placed: dict[str, tuple[str, int]] = {}
+        try:
+            with tempfile.TemporaryDirectory(prefix="tidegate-") as scratch:
+                for name, location, size in self._put(ranges, Path(scratch)):
+                    placed[name] = location, size
+            delta = self.table.newRowDelta().toBranch(self.branch)
+            for key, value in properties.items():
+                delta = delta.set(key, value)
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                for found in pool.map(lambda name: self._found(files[name], *placed[name]), placed):
+                    delta = delta.addDeletes(found)
+        except BaseException:
+            for there, _ in placed.values():
+                try_to_remove(self.layout, there)
+            raise
+        delta.commit()
+
+    def _put(self, ranges: Mapping[str, Sequence[RowRange]], scratch: Path) -> Iterator[tuple[str, str, int]]:
+        """Of each data file where its deletes are, and their size."""
+        unique = f"{self.branch}-{uuid.uuid4().hex}"
+        for number, (name, there) in enumerate(sorted(ranges.items())):
+            positions = np.concatenate([np.arange(each.first, each.last + 1, dtype=np.int64) for each in there])
+            positions.sort()
+            names = pa.DictionaryArray.from_arrays(np.zeros(len(positions), np.int32), [name])
+            path = scratch / str(number)
+            pq.write_table(
+                pa.Table.from_arrays([names, pa.array(positions)], schema=DELETES),
+                path,
+                compression=self.layout.codec,
+                compression_level=self.layout.level,
+                store_schema=False,
+            )
+            size = path.stat().st_size
+            location = f"{self.layout.folder}{unique}-{number:05}-deletes.parquet"
+            put(self.layout, path, location)
+            yield name, location, size
+
+    def _found(self, data: Any, location: str, size: int) -> Any:
+        iceberg = self.jvm.org.apache.iceberg
+        stored = self.table.io().newInputFile(location, size)
+        config = iceberg.MetricsConfig.forPositionDelete(self.table)
+        spec = self.table.specs().get(data.specId())
+        made = (
+            iceberg.FileMetadata.deleteFileBuilder(spec)
+            .ofPositionDeletes()
+            .withPath(location)
+            .withFormat("PARQUET")
+            .withFileSizeInBytes(size)
+            .withMetrics(iceberg.parquet.ParquetUtil.fileMetrics(stored, config))
+            .withReferencedDataFile(data.location())
         )
-    placed: dict[str, tuple[str, int]] = {}
-    try:
-        with tempfile.TemporaryDirectory(prefix="tidegate-") as scratch:
-            for name, location, size in _put(ranges, layout, Path(scratch), branch):
-                placed[name] = (location, size)
-        delta = table.newRowDelta().toBranch(branch)
-        for key, value in properties.items():
-            delta = delta.set(key, value)
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            for found in pool.map(lambda name: _delete_file(jvm, table, files[name], *placed[name]), placed):
-                delta = delta.addDeletes(found)
-    except BaseException:
-        for location, _ in placed.values():
-            try_to_remove(layout, location)
-        raise
-    delta.commit()
-
-
-def _put(
-    ranges: Mapping[str, Sequence[Spot]], layout: Layout, scratch: Path, branch: str
-) -> Iterator[tuple[str, str, int]]:
-    unique = f"{branch}-{uuid.uuid4().hex}"
-    for number, (name, spots) in enumerate(sorted(ranges.items())):
-        positions = np.concatenate([np.arange(spot.first, spot.last + 1, dtype=np.int64) for spot in spots])
-        positions.sort()
-        names = pa.DictionaryArray.from_arrays(np.zeros(len(positions), np.int32), [name])
-        columns = [names, pa.array(positions)]
-        path = scratch / str(number)
-        pq.write_table(
-            pa.Table.from_arrays(columns, schema=DELETES),
-            path,
-            compression=layout.codec,
-            compression_level=layout.level,
-            store_schema=False,
-        )
-        size = path.stat().st_size
-        location = f"{layout.folder}{unique}-{number:05}-deletes.parquet"
-        put(layout, path, location)
-        yield name, location, size
-
-
-def _delete_file(jvm: Any, table: Any, data: Any, location: str, size: int) -> Any:
-    iceberg = jvm.org.apache.iceberg
-    stored = table.io().newInputFile(location, size)
-    spec = table.specs().get(data.specId())
-    made = (
-        iceberg.FileMetadata.deleteFileBuilder(spec)
-        .ofPositionDeletes()
-        .withPath(location)
-        .withFormat("PARQUET")
-        .withFileSizeInBytes(size)
-        .withMetrics(iceberg.parquet.ParquetUtil.fileMetrics(stored, iceberg.MetricsConfig.forPositionDelete(table)))
-        .withReferencedDataFile(data.location())
-    )
-    return (made.withPartition(data.partition()) if spec.isPartitioned() else made).build()
+        return (made.withPartition(data.partition()) if spec.isPartitioned() else made).build()

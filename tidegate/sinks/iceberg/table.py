@@ -34,7 +34,7 @@ from tidegate.sinks.iceberg.data_files.append import LoadedTable
 from tidegate.sinks.iceberg.data_files.layout import Layout
 from tidegate.sinks.iceberg.data_files.write import DataFile
 from tidegate.sinks.iceberg.marks import ON_TOP_OF, PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
-from tidegate.sinks.iceberg.position_deletes import NO_SPOTS, mark, spots_of
+from tidegate.sinks.iceberg.position_deletes import NO_RANGES, PositionDeletes, ranges_of
 from tidegate.sinks.iceberg.staged import commit_of
 
 BEGUN = "tidegate.begun"
@@ -73,7 +73,7 @@ class IcebergTable:
     def __init__(self, spark: SparkSession, name: str) -> None:
         self._spark = spark
         self.name = name
-        self._spots = NO_SPOTS
+        self._located = NO_RANGES
 
     def create_if_absent(self, columns: str, partition_by: Sequence[str], *, replaces: bool = False) -> None:
         """Create it with `columns` (Spark DDL). If several drivers do at once, one succeeds and the others find it."""
@@ -195,8 +195,8 @@ class IcebergTable:
         else:
             wanted = self._spark.createDataFrame([(uri,) for uri in uris], "_source_uri string")
             rows = rows.join(functions.broadcast(wanted), "_source_uri", "left_semi")
-        self._spots = spots_of(rows, SOURCE, snapshot, uris)
-        return self._spots.held
+        self._located = ranges_of(rows, SOURCE, snapshot, uris)
+        return self._located.held
 
     def may_have_gained(self, uris: Collection[str], since: int, now: int) -> bool:
         return removal.may_have_gained(self._jvm, self._load(), uris, since, now)
@@ -289,9 +289,9 @@ class IcebergTable:
         refs = table.refs()
         branch = next(name for name in refs if refs.get(name).snapshotId() == staged and name.startswith(BRANCHES))
         marks = {**properties, ON_TOP_OF: str(staged)}
-        ranges = self._spots.ranges(gone, table.snapshot(staged)) if layout else None
+        ranges = self._located.ranges(gone, table.snapshot(staged)) if layout else None
         if layout and ranges:
-            mark(self._jvm, table, self._spots, ranges, layout, branch, marks)
+            PositionDeletes(self._jvm, table, layout, branch).mark(ranges, self._located, marks)
         else:
             removal.delete_rows(self._spark, quoted(f"{self.name}.branch_{branch}"), gone, marks)
         table = self._load()
