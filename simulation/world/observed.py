@@ -70,7 +70,7 @@ class Observed(Landing, Diary):
     def could_say(self, batch: str) -> bool:
         """Whether the history of the batch's table has always reached a floor of the batch."""
         table = self.catalog.tables.get(self.dynamodb.items["ledger", f"b#{batch}", "batch"].get("table", ""))
-        if table is None or table.snapshots.keys() & table.gone.keys():
+        if table is None or table.came_back:
             return False
         heads = {json.loads(body)["head"] for _, body in self.left_in(f"batches/{batch}/floor")}
         return any(each.id in heads or each.parent in heads for each in table.ancestors())

@@ -99,6 +99,8 @@ class Metadata:
     """All but main: the snapshot that each points to."""
     gone: Mapping[int, Stored] = field(default_factory=dict)
     """Expired snapshots. Their rows stay in main; they are no longer in the history."""
+    came_back: bool = False
+    """Whether expired snapshots have come back: until then the history was shorter than it is."""
 
     def ancestors(self) -> Iterator[IcebergSnapshot]:
         """Of main, the head first; it ends where history was expired."""
@@ -229,7 +231,12 @@ class Metadata:
 
     def remembered(self, forgotten: Mapping[int, Stored]) -> "Metadata":
         """With the history again that was expired: a backup of the metadata was restored."""
-        return replace(self, version=self.version + 1, snapshots={**forgotten, **self.snapshots})
+        return replace(
+            self,
+            version=self.version + 1,
+            snapshots={**forgotten, **self.snapshots},
+            came_back=self.came_back or bool(forgotten),
+        )
 
     def _back_from(self, end: int | None) -> Iterator[IcebergSnapshot]:
         while end is not None and end in self.snapshots:

@@ -158,6 +158,7 @@ def test_a_batch_is_reloaded_and_one_that_has_not_landed_is_not(world: World):
     assert not world.topic.published
     done = run("resend", batch, "--reload", "--yes")
     assert f"3 uploads of batch {batch} on the way" in done.stdout + done.stderr
+    assert "`tidegate files --state present` which keep their rows" in " ".join((done.stdout + done.stderr).split())
     deliver(world)
     again = run("resend", batch, "--reload", "--yes")
     assert again.exit_code == Exit.FINDING

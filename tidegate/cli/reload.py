@@ -67,6 +67,6 @@ def _batch(batch_id: str, deployed: Deployment, *, dry_run: bool) -> bool:
         )
         return True
     waits = f"; {counted(done.elsewhere, 'upload has', 'uploads have')} not ended elsewhere" if done.elsewhere else ""
-    ends = "would be loaded again" if dry_run else "on the way: `tidegate status` shows how they end"
+    ends = "would be loaded again" if dry_run else f"on the way: `tidegate status` shows how they end{render.KEPT}"
     terminal.tell(f"{counted(done.sent, 'upload')} of batch {batch_id} {ends}{waits}")
     return not done.sent

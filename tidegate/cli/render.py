@@ -214,6 +214,10 @@ BACKFILL_ADVICE = {
 DELETION = "a deletion: it would be sent, and the rows of its object leave the table"
 
 
+KEPT = ", and `tidegate files --state present` which keep their rows because they cannot be read today"
+"""Of what was sent to be loaded again."""
+
+
 def backfilled(
     counts: Mapping[str, BackfillCounts],
     first: Sequence[tuple[Listed, BackfillFinding]],
@@ -239,7 +243,7 @@ def backfilled(
         out.print(
             in_prose(
                 f"{counted(sent, 'upload is on its way', 'uploads are on their way')}:"
-                " `tidegate status` shows how they end"
+                f" `tidegate status` shows how they end{KEPT if reloads else ''}"
             ),
             soft_wrap=True,
         )
