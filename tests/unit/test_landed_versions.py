@@ -35,6 +35,15 @@ def test_what_has_not_landed_is_not_counted():
     assert several_landed(URI, found) == ()
 
 
+def test_what_has_the_bytes_of_another_version_has_no_rows_beside_it():
+    """Else the statement would delete the only rows."""
+    error = "rows of batch 01DONE: its bytes are those of version v1"
+    same = claim("v2", sequencer="02", outcome="present", error=error)
+    assert several_landed(URI, [(claim("v1", sequencer="01"), DONE), (same, DONE)]) == ()
+    assert landed_in(same, DONE) == frozenset()
+    assert landed_in(replace(same, error="rows of batch 01DONE"), DONE) == {"lake.raw.flights"}
+
+
 def test_the_order_is_that_of_s3_and_not_of_the_claims():
     found = only(claim("late", at=1, sequencer="0B"), claim("early", at=2, sequencer="0A"))
     assert (found.versions, found.ordered) == (("early", "late"), True)

@@ -59,8 +59,10 @@ def several_landed(uri: str, found: Iterable[tuple[Claim, Batch | None]]) -> tup
 
 def landed_in(claim: Claim, batch: Batch | None) -> frozenset[str]:
     """The table in which the upload has landed last, as far as is recorded. `batch` is that of the claim's notice. If
-    some of its rows were removed and are loaded once more, the claims of those uploads move to another batch."""
-    return frozenset({batch.table}) if batch and batch.table and in_table(claim, batch) else frozenset()
+    some of its rows were removed and are loaded once more, the claims of those uploads move to another batch. What has
+    the bytes of another version has no rows of its own."""
+    has_rows = in_table(claim, batch) and not claim.same_as
+    return frozenset({batch.table}) if batch and batch.table and has_rows else frozenset()
 
 
 def _several(uri: str, table: str, claims: list[Claim]) -> SeveralLanded:
