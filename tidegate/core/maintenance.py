@@ -173,7 +173,6 @@ class MaintainedTable:
     compacted_into: int = 0
     compacted_bytes: int = 0
     manifests: int = 0
-    deletes: int = 0
     snapshots: int = 0
     expired: int = 0
     deleted: int = 0
@@ -181,6 +180,7 @@ class MaintainedTable:
     remarks: tuple[str, ...] = ()
     trouble: str = ""
     behind: bool = False
+    deletes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
