@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.spark.test_maintain import maintain
-from tests.spark.test_replace import landed, put, staged
+from tests.spark.test_maintain import AT_ONCE, maintain
+from tests.spark.test_replace import landed, put, sealed, staged
 from tests.spark.test_replace import world as world_that_replaces
 from tests.spark.world import World
 from tidegate.flows.publish import run
@@ -96,6 +96,11 @@ def test_maintenance_merges_them_and_rewrites_files_that_lost_much(
         landed(world, f"{batch}{1 + number}", put(world, key=f"in/{number}.json"))
     assert len(delete_files(world)) == 5
     attempt, snapshot, floor = staged(world, f"{batch}6", put(world, key="in/5.json"))
+    with monkeypatch.context() as refuses:
+        refuses.setattr(upkeep.Upkeep, "merge_deletes", lambda _: 1 // 0)
+        done = maintain(world, limits=replace(AT_ONCE, keep_last=100))
+    assert (done.trouble, done.behind, done.orphans) == ("", False, 0)
+    assert done.remarks == ("files of deletes were not merged: ZeroDivisionError: integer division or modulo by zero",)
     done = maintain(world)
     assert (done.trouble, done.deletes, done.compacted) == ("", 5, 0)
     assert len(delete_files(world)) < 5
@@ -108,6 +113,23 @@ def test_maintenance_merges_them_and_rewrites_files_that_lost_much(
     assert maintain(world).compacted, "half of its rows were marked"
     assert world.ids() == [*range(15, 30)]
     assert deletes == []
+
+
+@pytest.mark.parametrize("replaces", [True, False])
+def test_a_column_that_is_called_as_a_position_is_none(
+    world: World, batch: str, deletes: list[Any], replaces: bool
+) -> None:
+    """Spark ignores the case of names. It refuses to delete rows of such a table itself."""
+    world.dataset = replace(world.dataset, schema="id bigint, _POS bigint", replaces=replaces)
+    for name, number in (("a", 1), ("b", 2)):
+        body = b'{"id": %d, "_POS": %d}\n' % (number, 2 - number)
+        version = world.s3.put_object(Bucket="replacing-with-versions", Key=f"in/{name}.json", Body=body)["VersionId"]
+        first = replace(put(world, 0, key="in/other.json"), key=f"in/{name}.json", version=version, size=len(body))
+        landed(world, f"{batch}{number}", first)
+    world.sql("CALL lake.system.rewrite_data_files(table => '{t}', options => map('rewrite-all', 'true'))")
+    sealed(world, f"{batch}3", put(world, 3))
+    code = run(world.attempt(f"{batch}3", 1), "ingest")
+    assert (code, len(deletes), world.ids()) == ((1, 1, [1, 2]) if replaces else (0, 0, [1, 2, 3]))
 
 
 @pytest.mark.parametrize("bound", ["MOST_FILES", "MOST_ROWS"])

@@ -74,6 +74,15 @@ def test_what_had_the_bytes_of_another_version_is_there_as_long_as_that_has_rows
         assert [each.value for _, each in compare([same], [landed("k", version)], set())] == [found]
 
 
+def test_what_had_the_bytes_of_another_version_does_not_stand_for_its_rows_in_a_reload():
+    """Its route skipped them, and replaces by now."""
+    same = replace(surveyed("k", "v2", AuditFinding.COMMITTED), same_as="v1")
+    first = surveyed("k", "v1", AuditFinding.COMMITTED)
+    there = [same, replace(first, listed=replace(first.listed, latest=False))]
+    found = compare(there, [landed("k", "v1")], set(), replaces=True, reloads=True)
+    assert [each.value for _, each in found] == ["landed", "reloaded"]
+
+
 @pytest.mark.parametrize("claimed", AuditFinding)
 def test_what_is_under_way_is_not_reloaded(claimed: AuditFinding):
     there = replace(surveyed("k", "v1"), claimed=claimed)

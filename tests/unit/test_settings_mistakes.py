@@ -79,6 +79,7 @@ def test_the_mark_is_below_its_word_in_a_schema_of_many_lines_with_tabs():
         ("schema", '"id: bigint, placed_at timestamp"', "a column has no colon"),
         ("schema", '"id bigint, ID int, placed_at timestamp"', "column `ID` is there twice"),
         ("schema", '"_batch_id string, placed_at timestamp"', "Tidegate adds this column itself"),
+        ("schema", '"_POS bigint, placed_at timestamp"', "Iceberg has a column of this name itself"),
         ("schema", '"id smallint, placed_at timestamp"', "Iceberg tables have no type of that size; write `int`"),
         ("schema", '"id varchar(20), placed_at timestamp"', "no text of a fixed length; write `string`"),
         ("schema", '"id int64, placed_at timestamp"', "there is no type `int64` here: write `bigint`"),

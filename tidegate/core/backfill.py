@@ -132,7 +132,8 @@ def compare(
         finding = BackfillFinding.LANDED if nothing_to_do else _finding(each, versions, unfinished, reloads=reloads)
         if reloads and not each.listed.latest and finding is not BackfillFinding.RELOADED:
             finding = BackfillFinding.LANDED
-        has_landed = upload.version in versions or each.claimed is AuditFinding.COMMITTED  # without a row, perhaps
+        # without a row, perhaps; what has those of another version does not stand for it
+        has_landed = upload.version in versions or (each.claimed is AuditFinding.COMMITTED and not each.same_as)
         given_way = given_way or each.listed.deletion or (replaces and has_landed)
         yield each, finding
 

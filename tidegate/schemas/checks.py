@@ -11,6 +11,9 @@ from tidegate.schemas.types import Column, Map, Scalar, Struct, Type, nested, wi
 
 LINEAGE_TYPES: Mapping[str, Type] = {name: Scalar(kind) for name, kind in LINEAGE_COLUMNS.items()}
 
+OF_ICEBERG = frozenset({"_file", "_pos", "_deleted", "_spec_id", "_partition"})
+"""Columns that each table of Iceberg has already (`MetadataColumns`, source of Iceberg 1.11 read)."""
+
 TEXT_KEYS = {"json": "the keys of an object are text", "avro": "the keys of an Avro map are text"}
 """Formats whose maps have keys of text only, with the reason."""
 
@@ -22,6 +25,9 @@ def mistakes(columns: Sequence[Column], format: str, *, keeps: bool = False) -> 
     for column in columns:
         if column.name.lower() in LINEAGE_TYPES:
             why = "Tidegate adds this column itself, for the lineage of each row"
+            yield SchemaMistake(column.name_at, f"`{column.name}`: {why}. Call yours otherwise")
+        if column.name.lower() in OF_ICEBERG:
+            why = "Iceberg has a column of this name itself, for where a row is"
             yield SchemaMistake(column.name_at, f"`{column.name}`: {why}. Call yours otherwise")
         if keeps and column.name.lower() == REST:
             why = "Tidegate adds this column itself, because of `unknown`"

@@ -3,13 +3,15 @@
     step, for each table                      if the driver dies right after it       if a twin runs beside it
     1 read the table's history, and judge     nothing has happened                    the same
       what may expire
-    2 compact small files, at most so many,   they stay small files of old            of two rewrites of a file one
-      and merge files of position deletes     snapshots; the next run compacts on     commits, the other fails
+    2 compact small files, at most so many    they stay small files of old            of two rewrites of a file one
+                                              snapshots; the next run compacts on     commits, the other fails
     3 rewrite manifests, if they are many     the same rows in fewer manifests        the same
     4 expire snapshots, the oldest first      the next run expires the rest; files    the second finds nothing left
                                               that were not deleted are orphans
     5 delete orphan files                     the next run deletes the rest           each deletes what is there
-    6 write complete.json, if there is none   done                                    one writes it
+    6 merge files of position deletes, if     they stay; the next run merges them     as 2
+      they are many
+    7 write complete.json, if there is none   done                                    one writes it
 
 The request was read before the job: its floors are of then, or older. A floor that was written later lies at or above
 the head of then, and everything above that is younger than the request: step 4 takes nothing that young
@@ -45,7 +47,7 @@ from tidegate.core.maintenance import (
 from tidegate.sinks.iceberg.causes import cause
 from tidegate.sinks.iceberg.columns import quoted
 from tidegate.sinks.iceberg.table import MAINTAIN
-from tidegate.sinks.iceberg.upkeep import Upkeep
+from tidegate.sinks.iceberg.upkeep import TARGET_DEFAULT, Upkeep
 from tidegate.spark.session import open_session
 
 log = logging.getLogger("tidegate")
@@ -94,7 +96,7 @@ def _maintained(upkeep: Upkeep, request: MaintenanceRequest) -> MaintainedTable:
             return replace(done, remarks=("left alone: its property gc.enabled is false",))
         if upkeep.name not in request.asked_for and not upkeep.is_ours:
             return replace(done, remarks=(_NOT_OURS.format(table=quoted(upkeep.name)),))
-        for step in (_compact, _merge_deletes, _rewrite_manifests, _expire, _remove_orphans):
+        for step in (_compact, _rewrite_manifests, _expire, _remove_orphans, _merge_deletes):
             done = step(upkeep, request, done)
     except Exception as error:
         log.exception("table %s", upkeep.name)
@@ -115,7 +117,8 @@ def _compact(upkeep: Upkeep, request: MaintenanceRequest, done: MaintainedTable)
     done = replace(done, small=small)
     if small < 2 and not upkeep.many_deletes():
         return done
-    at_most = min(request.limits.compact_files, max(2, request.limits.compact_bytes * small // max(1, size)))
+    files, of_bytes = (small, max(1, size)) if small else (1, TARGET_DEFAULT)
+    at_most = min(request.limits.compact_files, max(2, request.limits.compact_bytes * files // of_bytes))
     if small > at_most:
         done = _behind(done, f"{small - at_most} small files are left for later runs")
     if request.dry_run:
@@ -126,9 +129,15 @@ def _compact(upkeep: Upkeep, request: MaintenanceRequest, done: MaintainedTable)
 
 
 def _merge_deletes(upkeep: Upkeep, request: MaintenanceRequest, done: MaintainedTable) -> MaintainedTable:
+    """The last step: nothing rests on it, and Iceberg refuses some tables, such as one whose column was dropped by
+    which it was partitioned."""
     if request.dry_run or not upkeep.many_deletes():
         return done
-    return replace(done, deletes=upkeep.merge_deletes())
+    try:
+        return replace(done, deletes=upkeep.merge_deletes())
+    except Exception as error:
+        log.exception("the files of deletes of table %s", upkeep.name)
+        return replace(done, remarks=(*done.remarks, f"files of deletes were not merged: {cause(error)}"))
 
 
 def _rewrite_manifests(upkeep: Upkeep, request: MaintenanceRequest, done: MaintainedTable) -> MaintainedTable:

@@ -33,6 +33,8 @@ from tidegate.sinks.iceberg.data_files.places import put
 from tidegate.sinks.iceberg.data_files.write import try_to_remove
 from tidegate.sinks.iceberg.removal import files_with
 
+PLACES = ("_file", "_pos")
+"""Where Iceberg says that a row is (https://iceberg.apache.org/docs/latest/spark-queries/#metadata-columns)."""
 MOST_FILES = 100
 """Data files that lose rows. Of each Iceberg is asked some ten questions."""
 MOST_ROWS = 2_000_000
@@ -51,6 +53,9 @@ DELETES = pa.schema(
 )
 
 
+NOWHERE = -1
+
+
 @dataclass(frozen=True, slots=True)
 class RowRange:
     """So many `rows` of one place, between two positions of a data file, both included."""
@@ -62,7 +67,8 @@ class RowRange:
 
     @property
     def whole(self) -> bool:
-        return self.last - self.first + 1 == self.rows
+        """Whether no other rows are between them."""
+        return self.last != NOWHERE and self.last - self.first + 1 == self.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +99,17 @@ class LocatedRows:
 NO_RANGES = LocatedRows(-1, (), {})
 
 
-def ranges_of(rows: DataFrame, source: Sequence[str], snapshot: int, uris: Collection[str]) -> LocatedRows:
-    """Of rows with the columns `source`, `_file` and `_pos`."""
-    of_file = rows.groupBy(*source, "_file")
-    found = of_file.agg(functions.min("_pos"), functions.max("_pos"), functions.count("*")).collect()
+def ranges_of(
+    rows: DataFrame, source: Sequence[str], snapshot: int, uris: Collection[str], *, located: bool
+) -> LocatedRows:
+    """Of rows with the columns `source` and, if they are `located`, `PLACES`."""
     ranges: dict[RowsPlace, list[RowRange]] = defaultdict(list)
+    if located:
+        file, position = PLACES
+        counts = functions.min(position), functions.max(position), functions.count("*")
+        found = [tuple(row) for row in rows.groupBy(*source, file).agg(*counts).collect()]
+    else:
+        found = [(*row[:-1], "", 0, NOWHERE, row[-1]) for row in rows.groupBy(*source).count().collect()]
     for uri, version, batch, *each in found:
         ranges[uri, version or "", batch or ""].append(RowRange(*each))
     return LocatedRows(snapshot, uris, ranges)
@@ -120,6 +132,9 @@ class PositionDeletes:
         files = {str(file.location()): file for file in planned}
         if missing := ranges.keys() - files.keys():
             raise Retryable(f"{min(missing)} has rows that are to leave, and is no file of table {self.table.name()}")
+        for name, some in ranges.items():
+            if not all(each.first >= 0 and each.last < int(files[name].recordCount()) for each in some):
+                raise Retryable(f"{name} has no rows at the positions that are to leave it: {some}")
         placed: dict[str, tuple[str, int]] = {}
         try:
             with tempfile.TemporaryDirectory(prefix="tidegate-") as scratch:

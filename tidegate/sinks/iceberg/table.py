@@ -34,7 +34,7 @@ from tidegate.sinks.iceberg.data_files.append import LoadedTable
 from tidegate.sinks.iceberg.data_files.layout import Layout
 from tidegate.sinks.iceberg.data_files.write import DataFile
 from tidegate.sinks.iceberg.marks import ON_TOP_OF, PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
-from tidegate.sinks.iceberg.position_deletes import NO_RANGES, PositionDeletes, ranges_of
+from tidegate.sinks.iceberg.position_deletes import NO_RANGES, PLACES, PositionDeletes, ranges_of
 from tidegate.sinks.iceberg.staged import commit_of
 
 BEGUN = "tidegate.begun"
@@ -181,13 +181,16 @@ class IcebergTable:
 
         Iceberg skips files by the uris (`removal.among`). If that leaves no file, Spark is not asked."""
         names = self._called_at(snapshot, *SOURCE)
+        if not uris:
+            return []
         files = removal.ONE_TASK + 1
         if names[0] == SOURCE[0]:
             files = removal.files_of(self._jvm, self._load(), snapshot, uris)
         # without a name, a column was added since: no row of then says where it is from
         if not all(names) or not files:
             return []
-        rows = self._at(snapshot, dict(zip(SOURCE, names, strict=True)), located=True)
+        located = not self._has_columns_called_as_places(snapshot)
+        rows = self._at(snapshot, dict(zip(SOURCE, names, strict=True)), located=located)
         rows = rows.where(removal.among("_source_uri", uris))
         # a join and a shuffle take Spark longer; many files are read by many tasks
         if len(uris) <= removal.MOST_NAMED:
@@ -195,8 +198,13 @@ class IcebergTable:
         else:
             wanted = self._spark.createDataFrame([(uri,) for uri in uris], "_source_uri string")
             rows = rows.join(functions.broadcast(wanted), "_source_uri", "left_semi")
-        self._located = ranges_of(rows, SOURCE, snapshot, uris)
+        self._located = ranges_of(rows, SOURCE, snapshot, uris, located=located)
         return self._located.held
+
+    def _has_columns_called_as_places(self, snapshot: int) -> bool:
+        """Whether a column of this snapshot hides where Iceberg says that a row is: Spark ignores the case of names."""
+        then = self._jvm.org.apache.iceberg.util.SnapshotUtil.schemaFor(self._load(), snapshot)
+        return any(then.caseInsensitiveFindField(name) is not None for name in PLACES)
 
     def may_have_gained(self, uris: Collection[str], since: int, now: int) -> bool:
         return removal.may_have_gained(self._jvm, self._load(), uris, since, now)
@@ -229,7 +237,7 @@ class IcebergTable:
             quoted(now) if then == now else f"concat({quoted(then)}, '') AS {quoted(now)}"
             for now, then in columns.items()
         )
-        more = ", _file, _pos" if located else ""
+        more = f", {', '.join(PLACES)}" if located else ""
         return self._spark.sql(f"SELECT {listed}{more} FROM {quoted(self.name)} VERSION AS OF {snapshot}")
 
     def main(self) -> list[IcebergSnapshot]:
