@@ -1,5 +1,6 @@
 """The verb `files`: a page of the past, newest first, by upload or by batch."""
 
+import math
 import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -103,8 +104,8 @@ def files(
         deployed = deployment.find_to_look(folder)
     except plugins.StackStopped as stopped:
         _check_landed(stopped, route, outcome)
-        span = {"since": earliest, **({"until": latest} if latest else {})}
-        found = stopped.remains(key=key, **span, skip=_token(after, int) or 0, limit=limit)
+        skip = _token(after, int) or 0
+        found = stopped.remains(key=key, since=earliest, until=latest or math.inf, skip=skip, limit=limit)
     else:
         wanted = WantedFiles(Wanted(route or "", since=earliest), outcome, key)
         begin = _token(after, _spot) or (Spot(_ids().smallest(latest)) if latest else None)

@@ -21,8 +21,8 @@ class Dataset:
     `schema` is Spark DDL without the lineage columns. `max_object_bytes` bounds one file both as stored and
     decompressed, because one task reads it. `replaces`: the rows of an object's later version replace those of the
     earlier ones. `removes`: an object that is deleted has no rows. `skips`: a version with the bytes of its neighbour
-    brings no rows (`core.same_bytes`). `options` are the format's, sorted by name. This
-    module does not interpret them (see `tidegate.formats.registry`).
+    brings no rows (`core.same_bytes`). `options` are the format's, sorted by name. This module does not interpret them
+    (see `tidegate.formats.registry`).
     """
 
     table: str

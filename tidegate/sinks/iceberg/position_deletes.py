@@ -52,8 +52,8 @@ DELETES = pa.schema(
     ]
 )
 
-
 NOWHERE = -1
+"""The last position of rows of which nobody has asked where they are."""
 
 
 @dataclass(frozen=True, slots=True)

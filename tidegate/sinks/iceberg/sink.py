@@ -319,8 +319,8 @@ class IcebergSink:
         loaded = iceberg.loaded()
         encoded = replace(reader, encoded=True)
         found = layout(loaded.facts(), encoded.emitted, dict(self.spark.conf.getAll))
+        self.layout = found if isinstance(found, Layout) else None
         if isinstance(found, Layout):
-            self.layout = found
             told = self._told(names)
             read = partial(told.read, encoded)
             if self._reads_itself(encoded, tasks):

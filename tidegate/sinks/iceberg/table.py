@@ -180,16 +180,17 @@ class IcebergTable:
         they are.
 
         Iceberg skips files by the uris (`removal.among`). If that leaves no file, Spark is not asked."""
-        names = self._called_at(snapshot, *SOURCE)
         if not uris:
             return []
+        table = self._load()
+        names = self._called_at(table, snapshot, *SOURCE)
         files = removal.ONE_TASK + 1
         if names[0] == SOURCE[0]:
-            files = removal.files_of(self._jvm, self._load(), snapshot, uris)
+            files = removal.files_of(self._jvm, table, snapshot, uris)
         # without a name, a column was added since: no row of then says where it is from
         if not all(names) or not files:
             return []
-        located = not self._has_columns_called_as_places(snapshot)
+        located = not self._has_columns_called_as_places(table, snapshot)
         rows = self._at(snapshot, dict(zip(SOURCE, names, strict=True)), located=located)
         rows = rows.where(removal.among("_source_uri", uris))
         # a join and a shuffle take Spark longer; many files are read by many tasks
@@ -201,9 +202,9 @@ class IcebergTable:
         self._located = ranges_of(rows, SOURCE, snapshot, uris, located=located)
         return self._located.held
 
-    def _has_columns_called_as_places(self, snapshot: int) -> bool:
+    def _has_columns_called_as_places(self, table: Any, snapshot: int) -> bool:
         """Whether a column of this snapshot hides where Iceberg says that a row is: Spark ignores the case of names."""
-        then = self._jvm.org.apache.iceberg.util.SnapshotUtil.schemaFor(self._load(), snapshot)
+        then = self._jvm.org.apache.iceberg.util.SnapshotUtil.schemaFor(table, snapshot)
         return any(then.caseInsensitiveFindField(name) is not None for name in PLACES)
 
     def may_have_gained(self, uris: Collection[str], since: int, now: int) -> bool:
@@ -213,14 +214,13 @@ class IcebergTable:
         if position.head is None:
             return 0
         wanted = ("_batch_id", "_source_uri")
-        names = self._called_at(position.head, *wanted)
+        names = self._called_at(self._load(), position.head, *wanted)
         rows = self._at(position.head, {now: then or now for now, then in zip(wanted, names, strict=True)})
         return int(rows.where(condition(rows)).count())
 
-    def _called_at(self, snapshot: int, *columns: str) -> list[str]:
+    def _called_at(self, table: Any, snapshot: int, *columns: str) -> list[str]:
         """What today's columns of these names were called in this snapshot; one that was dropped and added again since
         counts as the one before. "" for one that was not there."""
-        table = self._load()
         then = self._jvm.org.apache.iceberg.util.SnapshotUtil.schemaFor(table, snapshot)
         found = []
         for name in columns:
@@ -231,8 +231,8 @@ class IcebergTable:
 
     def _at(self, snapshot: int, columns: Mapping[str, str], *, located: bool = False) -> DataFrame:
         """These columns of the snapshot, by the names that they have today; `located` also where each row is. Iceberg
-        binds a condition to today's
-        schema (`SparkScanBuilder.pushPredicates`), so one on a column that was renamed is left to Spark."""
+        binds a condition to today's schema (`SparkScanBuilder.pushPredicates`), so one on a column that was renamed is
+        left to Spark."""
         listed = ", ".join(
             quoted(now) if then == now else f"concat({quoted(then)}, '') AS {quoted(now)}"
             for now, then in columns.items()
