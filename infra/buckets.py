@@ -15,6 +15,7 @@ from infra.permissions import KEPT, accept, allow
 from infra.sizing import UNFINISHED_UPLOAD_DAYS
 
 BATCHES, LINEAGE, AUDITS, MAINTENANCE = "batches/*", "lineage/*", "audits/*", "maintenance/*"
+SAME_BYTES = "same-bytes/*"
 RECEIPT = "/receipt.json"
 KEEP_DELETED = cdk.Duration.days(14)
 """How long a person has to bring back a file of the work bucket that somebody deleted: long enough to come back from a
@@ -119,6 +120,10 @@ class WorkBucket(Construct):
         """Read where the batches' tables stood."""
         self.grant(role, f"{BATCHES}/floor*.json", "s3:GetObject")
         self.grant_find(role)
+
+    def grant_same_bytes(self, role: iam.Role) -> None:
+        """Note and read which version has the rows of one with the same bytes."""
+        self.grant(role, SAME_BYTES, "s3:GetObject", "s3:PutObject")
 
     def grant_maintenance(self, role: iam.Role) -> None:
         """Write and read what a run of maintenance is asked, and has done."""

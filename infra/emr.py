@@ -154,6 +154,7 @@ class EmrApplication(Construct):
         """What every job may do."""
         landing.grant_read(self.job_role)
         work.grant_use(self.job_role)
+        work.grant_same_bytes(self.job_role)
         # what it reads of a table's lineage
         work.grant(self.job_role, LINEAGE, "s3:PutObject")
         # an audit's job compares uploads with the ledger, and changes nothing there

@@ -300,7 +300,7 @@ def _endings(
 
 def _can_be_reloaded(world: World, put: Version) -> bool:
     """Whether nothing explains that its rows stay: S3 has it for good, and hands it out."""
-    stays = put.version_id not in ("", SUSPENDED) and not deleted_after(world, put)
+    stays = put.version_id not in ("", SUSPENDED) and not deleted_after(world, put) and put not in world.expired
     return stays and not _cannot_be_decoded(world, put) and (put.bucket, put.key) not in world.refused
 
 

@@ -87,6 +87,7 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "removes": (0.5, (True,)),
     "reloads": (0.15, (1, 3, 6)),
     "skips": (0.25, (True,)),
+    "expires": (0.5, (3, 12)),
 }
 """The share of the seeds that use each knob, and the values."""
 

@@ -10,6 +10,7 @@ from simulation.world import (
     audits,
     backfills,
     driver,
+    expiring,
     foreign,
     people,
     product,
@@ -96,6 +97,8 @@ def begin(world: World) -> None:
         _at_some_times(world, [backfills.act] * knobs.backfills)
     if not knobs.two_versions:
         _at_some_times(world, [backfills.reload] * knobs.reloads)
+    if knobs.skips and not (knobs.replaces or knobs.foreign or knobs.cut or knobs.suspended):
+        _at_some_times(world, [expiring.expire] * knobs.expires)
 
 
 def _at_some_times(world: World, acts: list[Callable[[World], object]]) -> None:

@@ -119,6 +119,8 @@ class Knobs:
     """The person on call resends every abandoned batch."""
     releases: int = 0
     """Times that a person releases and resends meanwhile. The person on call releases what S3 refused for a while."""
+    expires: int = 0
+    """Times that versions expire whose bytes a later one has, unless others roll tables back."""
     reloads: int = 0
     """Times that a person reloads what batches have landed, or all that is under a prefix."""
     drops: int = 0

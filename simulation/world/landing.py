@@ -51,6 +51,8 @@ class Landing:
         """Every version put into a landing bucket, in order."""
         self.removed: list[tuple[float, str, str]] = []
         """(when, bucket, key) of everything that was deleted."""
+        self.expired: list[Version] = []
+        """What has expired (`simulation.world.expiring`)."""
         self.refused: set[tuple[str, str]] = set()
         """(bucket, key) of the objects that S3 refused at some time."""
         self._gathered: list[dict[str, Any]] = []

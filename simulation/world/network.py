@@ -244,8 +244,9 @@ def _about(service: str, operation: str, asked: Parameters) -> str:
     if service == "s3":
         if operation.startswith("List"):
             return "listing"
-        found = _IN_A_BATCH.match(asked.get("Key", ""))
-        return found[1] if found else "upload"
+        key = asked.get("Key", "")
+        found = _IN_A_BATCH.match(key)
+        return found[1] if found else "same" if key.startswith("same-bytes/") else "upload"
     return ""
 
 

@@ -2,12 +2,15 @@
 
 import json
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
+from infra.buckets import SAME_BYTES
 from infra.roster import ROSTER, Feed, FeedQueue, May
 from tidegate.core.records import OUTBOX, WORK
+from tidegate.core.same_bytes import same_bytes_name
 
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = [row.name for row in ROSTER]
@@ -121,6 +124,10 @@ def test_settle_announces_on_one_bus_and_on_none_if_that_is_off(simple, synthesi
     assert (keys.OUTBOX, keys.WORK) == (OUTBOX, WORK)
 
 
+def test_notes_of_the_same_bytes_are_where_the_policy_says():
+    assert fnmatch(same_bytes_name("s3://b/k", "v"), SAME_BYTES)
+
+
 def test_hand_offs_are_where_the_policy_says():
     source = (ROOT / "tidegate" / "aws" / "hand_offs.py").read_text()
     assert re.findall(r'static_pk_value="([^"]+)"', source) == ["h#hand-off"]
@@ -165,6 +172,7 @@ def test_the_job_writes_no_uploads_and_deletes_in_the_warehouse_only(many):
         "<WorkBucket>/batches/*",
         "<WorkBucket>/lineage/*",
         "<WorkBucket>/maintenance/*",
+        "<WorkBucket>/same-bytes/*",
     ]
     assert resources(many, "job", "s3:DeleteObject") == ["<WarehouseBucket>/*"]
 

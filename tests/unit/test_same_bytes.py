@@ -1,5 +1,7 @@
 """Of versions with the same bytes, one after the other, one has rows: whichever comes first, and however they come."""
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +12,14 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.publication import Snapshot
 from tidegate.core.replacing import HeldRows
-from tidegate.core.same_bytes import listed_bytes, same_bytes
+from tidegate.core.same_bytes import (
+    decode_same_bytes,
+    listed_bytes,
+    may_be_noted,
+    same_bytes,
+    same_bytes_name,
+    with_noted,
+)
 from tidegate.flows.replacing import look_at_versions
 from tidegate.flows.sink import Staged
 
@@ -51,6 +60,45 @@ def test_one_of_each_run_has_rows_in_whatever_order_they_come(contents, random, 
         assert len(there) == any(int(each[1]) not in broken for each in run)
 
 
+@given(st.text("ab", min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_a_version_that_expires_leaves_word_of_its_rows(contents, random):
+    """They come one after the other. What is not current may go, the earliest first, once what came after it ended."""
+    in_table: list[HeldRows] = []
+    files: dict[str, bytes] = {}
+    first = 0
+    for place in range(len(contents)):
+        upload = version(f"v{place}")
+        there = {name: each for name, each in listed(contents[: place + 1]).items() if int(name[1]) >= first}
+        asked = may_be_noted([upload], in_table, {URI: there})
+        noted = {each: decode_same_bytes(files[name]) for each in asked if (name := same_bytes_name(*each)) in files}
+        found = same_bytes([upload], in_table, with_noted({URI: there}, noted))
+        files |= found.notes({})
+        if upload.identity not in found.outdated:
+            in_table.append(held(upload.version))
+        first = random.randint(first, place)
+    for run in runs(contents):
+        assert len([each for each in in_table if each.version in run]) == 1
+
+
+def test_of_many_versions_those_are_asked_for_that_expire_first():
+    contents = listed("b" + 30 * "a")
+    del contents["v1"]
+    found = may_be_noted([version("v30")], [held("v1"), held("v0")], {URI: contents})
+    assert found == [(URI, "v30"), *((URI, f"v{place}") for place in range(11, 1, -1))]
+
+
+def test_nothing_is_asked_for_if_all_that_has_rows_is_listed():
+    assert may_be_noted([version("v1")], [held("v0")], {URI: listed("aa")}) == []
+    assert may_be_noted([version("v1")], [], {URI: listed("aa")}) == []
+
+
+def test_a_version_null_is_not_noted():
+    """The next upload takes its place in the list."""
+    found = same_bytes([version("etag:e")], [held("v0")], {URI: {"etag:e": "a", "v0": "a"}})
+    assert found.outdated
+    assert found.notes({}) == {}
+
+
 def test_what_the_list_lacks_is_like_nothing():
     found = same_bytes([version("v1"), version("gone")], [held("older")], {URI: {"v1": "a"}})
     assert (found.outdated, found.losers([version("v1"), version("gone")])) == (set(), {})
@@ -61,10 +109,18 @@ def test_bytes_are_told_by_etag_and_size():
     assert listed_bytes({"Key": "k"}) == ""
 
 
-def looked(*uploads: str, rows: list[HeldRows], reloads: bool = False, contents: str = "aa"):
+def looked(
+    *uploads: str,
+    rows: list[HeldRows],
+    reloads: bool = False,
+    contents: str = "aa",
+    work: MemoryWork | None = None,
+    gone: Sequence[str] = (),
+):
+    there = {each: content for each, content in listed(contents).items() if each not in gone}
     sink = Looked([Snapshot(1, None, adds=True)], rows, replaces=False, skips=True)
     items = [OwnedUpload("n", version(each), again=reloads, reloads=reloads) for each in uploads]
-    return sink, items, look_at_versions("01B", items, sink, lambda *_: listed(contents), None, MemoryWork())
+    return sink, items, look_at_versions("01B", items, sink, lambda *_: there, None, work or MemoryWork())
 
 
 def test_an_upload_whose_bytes_are_there_says_whose():
@@ -76,12 +132,24 @@ def test_an_upload_whose_bytes_are_there_says_whose():
     assert (claim.rows_of, claim.why_present) == ("B0", "its bytes are those of version v0")
 
 
+def test_it_says_so_once_that_one_has_expired():
+    work = MemoryWork()
+    _, _, mine = looked("v1", rows=[held("v0")], work=work)
+    mine.stage([], Staged(107, 0, {}))
+    _, items, again = looked("v1", "v2", rows=[held("v0")], contents="aaa", gone=["v0"], work=work)
+    assert again.taken(items) == []
+    assert again.not_taken(items[1].upload).error == "rows of batch B0: its bytes are those of version v0"
+    _, items, other = looked("v2", rows=[held("v0")], contents="aaa", gone=["v0"])
+    assert other.taken(items) == items, "nobody has noted it"
+
+
 def test_of_two_in_one_batch_the_later_one_leaves_no_rows():
     sink, items, mine = looked("v1", "v0", rows=[])
     sink.after = [HeldRows(URI, "v0", "01B", 3)]
     read, staged, leaves = mine.stage([(each, Read(Outcome.COMMITTED, 3)) for each in items], Staged(107, 6, {}))
     assert [each.outcome for _, each in read] == [Outcome.PRESENT, Outcome.COMMITTED]
     assert read[0][1].error == "rows of batch 01B: its bytes are those of version v0"
+    assert [decode_same_bytes(each) for each in mine.work.objects.values()] == ["v0"]
     assert (staged.id, staged.rows, leaves, sink.gone) == (108, 3, (), [(URI, "v1", "01B")])
 
 

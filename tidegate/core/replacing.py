@@ -94,6 +94,10 @@ class Contest:
             return True
         return ranks[upload.identity] == ranks[other.identity] and is_later(upload.sequencer, other.sequencer)
 
+    def notes(self, losers: Mapping[Identity, Upload]) -> dict[str, bytes]:
+        """What is to be written beside the outcomes: nothing, S3 knows the order."""
+        return {}
+
     def gives_way(self, winners: Iterable[Upload]) -> list[HeldRows]:
         """What the table holds of the objects of these, and does not keep."""
         return [held for each in winners for held in self.held.get(each.uri, ()) if self._gives_way(held, each)]

@@ -2,16 +2,78 @@
 
 Of versions with the same bytes that follow each other in S3's list one has rows, whichever comes first. S3 tells their
 bytes apart by ETag and size. The ETags of the same bytes differ if they were uploaded in other parts, or are encrypted
-with a key of KMS or of the customer (https://docs.aws.amazon.com/AmazonS3/latest/API/API_Object.html): these land. So
-does what lands after the version before has left the list.
+with a key of KMS or of the customer (https://docs.aws.amazon.com/AmazonS3/latest/API/API_Object.html): these land.
+
+The version that has the rows expires before those that came after it. So whoever brings no rows notes which version
+has them:
+
+    same-bytes/<hash of URI and version>.json   this version has the bytes of that one, and S3 listed both
+
+That stays true, whatever becomes of the rows. In a later list the version that is gone has its place behind this one.
 """
 
+import hashlib
+import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from tidegate.core.replacing import HeldRows, Identity, by_object, is_marker
-from tidegate.core.uploads import Upload
+from tidegate.core.uploads import ETAG_PREFIX, Upload
+from tidegate.core.versions import check_version
+
+VERSION = 1
+MOST_ASKED = 10
+"""Of how many versions of an object, beside those of a batch, its job asks which ones have their rows. Those that will
+expire first: others have the same answer, or none."""
+
+
+def same_bytes_name(uri: str, version: str) -> str:
+    """The file that says which version has the rows of this one."""
+    place = hashlib.sha256(f"{uri}\0{version}".encode()).hexdigest()
+    return f"same-bytes/{place[:40]}.json"
+
+
+def decode_same_bytes(body: bytes) -> str:
+    """The version that had the rows. Raises Rejected if newer code wrote it."""
+    data = json.loads(body)
+    check_version(data["v"], "a file of same-bytes/", VERSION)
+    return str(data["rows_of"])
+
+
+def may_be_noted(
+    uploads: Iterable[Upload], held: Iterable[HeldRows], listed: Mapping[str, Mapping[str, str]]
+) -> list[tuple[str, str]]:
+    """The versions, by URI, whose bytes may have rows of a version that is not listed any more: of each object that has
+    such rows the uploads, and those that are listed beside one with the same bytes."""
+    rows_of = by_object(held)
+    mine: dict[str, set[str]] = defaultdict(set)
+    for each in uploads:
+        if any(rows.version not in listed.get(each.uri, ()) for rows in rows_of.get(each.uri, ())):
+            mine[each.uri].add(each.version)
+    found: list[tuple[str, str]] = []
+    for uri, versions in mine.items():
+        there = dict(_runs(listed.get(uri, {})))
+        has = {each.version for each in rows_of[uri]} | versions
+        near = {there[each] for each in versions if each in there}
+        others = [version for version, run in there.items() if run in near and version not in has]
+        found += ((uri, each) for each in (*sorted(versions), *others[-MOST_ASKED:]))
+    return found
+
+
+def with_noted(
+    listed: Mapping[str, Mapping[str, str]], noted: Mapping[tuple[str, str], str]
+) -> dict[str, dict[str, str]]:
+    """The lists with each version that is gone behind the one that brought no rows because of it."""
+    lists: dict[str, dict[str, str]] = {}
+    for uri, versions in listed.items():
+        lists[uri] = {}
+        for version, content in versions.items():
+            lists[uri].setdefault(version, content)
+            if (gone := noted.get((uri, version))) and gone not in versions:
+                lists[uri].setdefault(gone, content)
+    return lists
 
 
 def listed_bytes(listed: Mapping[str, Any]) -> str:
@@ -45,6 +107,19 @@ class SameBytes:
                 if upload and earliest.setdefault(runs[version], upload) is not upload:
                     losers[upload.identity] = earliest[runs[version]]
         return losers
+
+    def notes(self, losers: Mapping[Identity, Upload]) -> dict[str, bytes]:
+        """The files that say which versions have the rows of the uploads that bring none. A version `null` has no file:
+        the next one takes its place in S3's list."""
+        rows_of = {identity: rows.version for identity, rows in self.there.items()}
+        rows_of |= {identity: winner.version for identity, winner in losers.items()}
+        files: dict[str, bytes] = {}
+        for (bucket, key, version), other in rows_of.items():
+            if version != other and not any(each.startswith(ETAG_PREFIX) for each in (version, other)):
+                uri = f"s3://{bucket}/{key}"
+                content = {"v": VERSION, "uri": uri, "version": version, "rows_of": other}
+                files[same_bytes_name(uri, version)] = json.dumps(content).encode()
+        return files
 
     def gives_way(self, winners: Iterable[Upload]) -> list[HeldRows]:
         """The rows of what is reloaded, and has the bytes of one of these."""

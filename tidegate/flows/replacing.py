@@ -22,6 +22,8 @@ of versions is asked for, and those of other versions stay.
 
 On a route that skips the same bytes lines 1 to 5 find out which versions these are (`core.same_bytes`). No rows of
 others leave. An upload whose bytes have rows ends as present: so it lands when it is sent again after these are gone.
+Before its outcome is there to be published, it is noted which version has them: that one may expire before the next
+upload of the same bytes. What is noted is true without the outcome, and each attempt notes it again.
 
 A version that is quarantined or has vanished replaces nothing. Who switches a route to `replace` waits until its
 batches have landed: an attempt that began before appends.
@@ -41,7 +43,14 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import SAME_BYTES, Outcome, Read
 from tidegate.core.publication import Floor
 from tidegate.core.replacing import Contest, HeldRows, RowsPlace, by_object, contest, contested
-from tidegate.core.same_bytes import SameBytes, same_bytes
+from tidegate.core.same_bytes import (
+    SameBytes,
+    decode_same_bytes,
+    may_be_noted,
+    same_bytes,
+    same_bytes_name,
+    with_noted,
+)
 from tidegate.core.uploads import Upload
 from tidegate.flows.accounting import Ended, present
 from tidegate.flows.outcomes import staged_outcomes
@@ -106,6 +115,7 @@ class Replacement:
         losers = self.contest.losers(committed)
         winners = [each for each in committed if each.identity not in losers]
         leaves = self.contest.gives_way(winners)
+        _note(self.contest.notes(losers), self.work)
         ended = [
             (item, self._beaten(each, losers[item.upload.identity]) if item.upload.identity in losers else each)
             for item, each in read
@@ -197,5 +207,15 @@ def look_at_versions(
             asked.setdefault(each.uri, (each, {each.version}))
     with ThreadPoolExecutor(LISTS_AT_ONCE, thread_name_prefix="versions") as pool:
         listed = dict(zip(asked, pool.map(lambda each: newest_first(*each), asked.values()), strict=True))
-    judge = contest if sink.replaces else same_bytes
-    return Replacement(batch, sink, judge(uploads, held, listed, reloaded), uris, held, there, work)
+        if sink.replaces:
+            return Replacement(batch, sink, contest(uploads, held, listed, reloaded), uris, held, there, work)
+        asked_of = may_be_noted(uploads, held, listed)
+        bodies = pool.map(lambda each: work.get(same_bytes_name(*each)), asked_of)
+        noted = {each: decode_same_bytes(body) for each, body in zip(asked_of, bodies, strict=True) if body}
+    same = same_bytes(uploads, held, with_noted(listed, noted), reloaded)
+    return Replacement(batch, sink, same, uris, held, there, work)
+
+
+def _note(files: Mapping[str, bytes], work: Work) -> None:
+    with ThreadPoolExecutor(LISTS_AT_ONCE, thread_name_prefix="versions") as pool:
+        list(pool.map(lambda each: work.put(*each), files.items()))

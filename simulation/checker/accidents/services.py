@@ -12,6 +12,7 @@ from simulation.checker.scenarios import ALL_BAD, BAD, GOOD, MORE
 from simulation.world import backfills, letters
 from simulation.world.configs import configured
 from simulation.world.driver import DEADLY
+from simulation.world.expiring import expire
 from simulation.world.kernel import START
 from simulation.world.product import deploy
 from simulation.world.s3 import MARKER, Version
@@ -176,6 +177,16 @@ def same_bytes_skipped(world: Scene) -> None:
     world.upload_each("a", MORE, after=600.0)
     world.upload_each("a", after=800.0)
     world.upload_each("dd", BAD, after=801.0)
+
+
+def same_bytes_expired(world: Scene) -> None:
+    """The route skips the same bytes, and what is not current expires soon after. The same file comes again and again,
+    twice at once in between."""
+    world.turn(skips=True)
+    for minute in range(3, 90):
+        world.kernel.after(60.0 * minute, lambda: expire(world))
+    for name, after in (("a", 0.0), ("a", 200.0), ("a", 1_000.0), ("aa", 1_600.0), ("a", 3_000.0)):
+        world.upload_each(name, after=after)
 
 
 def reloaded_in_place(world: Scene) -> None:

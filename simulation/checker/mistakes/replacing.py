@@ -81,6 +81,12 @@ BUGS = (
         "same_bytes_skipped",
     ),
     Bug(
+        "a version that has expired leaves no word",
+        "What brings no rows does not say which version has them.",
+        (replaced("tidegate.core.same_bytes:SameBytes.notes", lambda real: lambda self, losers: {}),),
+        "same_bytes_expired",
+    ),
+    Bug(
         "what was replaced is missed",
         "The comparison of ledger and table takes rows that were replaced for lost ones.",
         (
