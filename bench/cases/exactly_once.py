@@ -22,7 +22,8 @@ from bench.measure import Rounds, take_turns
 from tidegate.flows.publish import Attempt
 from tidegate.reading.reader import LINEAGE_DDL, Reader
 from tidegate.sinks.iceberg.data_files.layout import Layout, layout
-from tidegate.sinks.iceberg.sink import _struct
+from tidegate.sinks.iceberg.ddl import struct_of
+from tidegate.sinks.iceberg.shares import shared_out
 from tidegate.sinks.iceberg.table import IcebergTable
 from tidegate.sinks.iceberg.tasks import files_of_tasks
 
@@ -63,13 +64,14 @@ def appended(shop: Workshop, files: BenchFiles) -> Callable[[], str]:
         table = shop.table(f"{DDL}, {LINEAGE_DDL}")
         sink = shop.sink(files, table)
         items = shop.attempt(files, table).manifest()
-        schema = to_arrow_schema(_struct(DDL))
+        schema = to_arrow_schema(struct_of(DDL))
         reader = Reader(sink.dataset, schema, "B", datetime.now(UTC), encoded=True)
         loaded = sink.iceberg.loaded()
         found = layout(loaded.facts(), reader.emitted, {})
         assert isinstance(found, Layout), found
         read = partial(sink._told(None).read, reader)
-        written = files_of_tasks(shop.spark, sink._tasks(items, {}), read, found, "bench")
+        tasks = shared_out(items, {}, shop.spark.sparkContext.defaultParallelism, reads=False)
+        written = files_of_tasks(shop.spark, tasks, read, found, "bench")
         assert written is not None
         loaded.append(written, "main", {})
         return table

@@ -106,7 +106,7 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     counted = Counter(endings.get(_place(each), "committed") for each in registered)
     rejected = sum(len(_rows(world, each)) for each in world.published_rejected(batch))
     tally = {**{name: counted[name] for name in OUTCOMES}, "rows": len(_rows(world, stored)), "rejected": rejected}
-    tally["replaced"] = len(gave_way(world, stored))
+    tally |= {"replaced": len(gave_way(world, stored)), "left_out": 0}
     for where, said in (
         ("receipt", receipt["tally"]),
         ("record", item["tally"]),
@@ -168,6 +168,7 @@ def _only_rows(world: World, batch: str, item: Mapping[str, Any], stored: Stored
     if listed != landed:
         yield f"its manifest was rebuilt with {sorted(listed)}, its rows are of {sorted(landed)}"
     tally = {**dict.fromkeys(OUTCOMES, 0), "committed": len(landed), "rows": len(rows), "rejected": 0, "replaced": 0}
+    tally["left_out"] = 0
     if (item["state"], item["objects"], {**item["tally"]}) != ("COMMITTED", len(landed), tally):
         yield f"it was rebuilt as {item['state']} with {item['objects']} uploads, {item['tally']}; its rows say {tally}"
     yield from _claims(world, batch, {_place(each): "" for each in world.manifest_of(batch)})
@@ -374,6 +375,7 @@ def _sums(world: World, batches: Batches) -> Iterator[str]:
             **{name: sum(item["tally"][name] for item in committed) for name in (*OUTCOMES, "rows")},
             "rejected": sum(item["tally"]["rejected"] for item in committed),
             "replaced": sum(item["tally"]["replaced"] for item in committed),
+            "left_out": 0,
         }
         said = {name: route.get(name, 0) for name in expected}
         if said != expected:

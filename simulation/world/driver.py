@@ -283,7 +283,7 @@ def installed() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(job, "SparkSession", SimpleNamespace(builder=builder)))
         stack.enter_context(patch.object(job, "IcebergSink", SimulatedSink))
-        stack.enter_context(patch.object(sink, "_struct", _struct))
+        stack.enter_context(patch.object(sink, "struct_of", _struct))
         stack.enter_context(patch.object(sink, "survey", lambda context, reader, items, task_bytes: {}))
         stack.enter_context(patch.object(reader, "Decoding", SimulatedDecoding))
         stack.enter_context(patch.object(reader, "careful", _careful))

@@ -76,6 +76,7 @@ def test_what_a_consumer_is_told():
         "rows": 20,
         "rejected_rows": 0,
         "replaced_rows": 0,
+        "left_out_rows": 0,
         "committed_at": "1970-01-01T00:00:00Z",
     }
 

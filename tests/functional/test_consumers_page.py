@@ -120,7 +120,9 @@ def test_the_page_shows_the_event_as_it_is_and_a_rule_that_matches_it():
         detail["route"],
         detail["table"],
         int(detail["snapshot"]),
-        Tally(**detail["uploads"], rows=detail["rows"], replaced=detail["replaced_rows"]),
+        Tally(
+            **detail["uploads"], rows=detail["rows"], replaced=detail["replaced_rows"], left_out=detail["left_out_rows"]
+        ),
         1_795_256_460,
     )
     assert event == {"source": SOURCE, "detail-type": DETAIL_TYPE, "detail": dict(of.detail("tidegate"))}

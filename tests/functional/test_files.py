@@ -23,7 +23,8 @@ from tidegate.flows.files import MOST_READ, FilesPage, Spot, WantedFiles, files_
 from tidegate.flows.landed_versions import Left
 from tidegate.flows.nearest import nearest
 from tidegate.flows.quarantine import EVERYTHING, quarantined
-from tidegate.flows.resend import release
+from tidegate.flows.resend import release, reload_batch
+from tidegate.flows.trace import landed_beside, trace
 
 IDS = wiring.BATCH_IDS
 KEYS = [f"flights/0000-{number:05}.json" for number in range(3)]
@@ -412,8 +413,9 @@ def published(world: DatedWorld, *versions: str, rows: int) -> str:
     return batch
 
 
-def test_a_version_that_brought_nothing_has_replaced_nothing(world: DatedWorld):
+def test_a_version_that_brought_nothing_has_replaced_nothing(world: DatedWorld, monkeypatch: pytest.MonkeyPatch):
     """Two versions of an object in one batch: rows left the table for the later one."""
+    monkeypatch.setattr(files_of, "keeps_latest_only", lambda batch: True)
     batch = published(world, "v1", "v2", rows=5)
     takes(world.work, batch, [HeldRows(f"s3://{BUCKET}/{KEYS[0]}", "v0", "earlier", 3)])
     (of,) = {each.notice for each in world.ledger.claims(BUCKET, KEYS[0])}
@@ -431,3 +433,39 @@ def test_a_deletion_for_which_no_row_had_to_leave_is_one(world: DatedWorld, monk
     world.settle()
     (found,) = page(world).files
     assert (found.deletion, found.replaced, found.rows) == (True, 0, 0)
+
+
+def test_what_was_loaded_once_more_has_taken_the_place_of_its_own_rows(world: DatedWorld):
+    """Both versions of an object, on a route that appends."""
+    batch = published(world, "v1", "v2", rows=5)
+    uri = f"s3://{BUCKET}/{KEYS[0]}"
+    takes(world.work, batch, [HeldRows(uri, "v1", "earlier", 3), HeldRows(uri, "v2", "earlier", 4)])
+    world.settle()
+    found = {each.upload.version: each.replaced for each in page(world).files}
+    assert found == {"v1": 3, "v2": 4}
+
+
+def test_a_version_that_was_reloaded_still_says_what_it_took_the_place_of(world: DatedWorld):
+    """v2 took the place of v1, and is reloaded, perhaps after the route has changed to append."""
+    uri = f"s3://{BUCKET}/{KEYS[0]}"
+    first = published(world, "v1", rows=5)
+    world.settle()
+    second = published(world, "v2", rows=5)
+    takes(world.work, second, [HeldRows(uri, "v1", first, 5)])
+    world.settle()
+    assert reload_batch(second, world.ports, run="1", configured={"flights": world.flights}).sent == 1
+    for each in world.topic.published:
+        world.dispatch(each)
+    third = world.open.id
+    world.clock.advance(1_000)
+    world.settle()
+    play_publishing(world.work, third, rows=5)
+    takes(world.work, third, [HeldRows(uri, "v2", second, 5)])
+    world.settle()
+    told = {each.claim.version: each for each in trace(BUCKET, KEYS[0], world.ports)}
+    assert (told["v1"].replaced_by, told["v2"].replaced_by) == ("v2", "")
+    assert landed_beside(uri, told.values()) == ()
+    seen = files_within(world.ports, IDS, ANY, limit=9).files
+    found = {(each.upload.version, each.batch.id): (each.left, each.versions) for each in seen}
+    assert found["v1", first] == (Left("v2", 0, deleted=False), 1)
+    assert found["v2", third] == (None, 1)

@@ -571,3 +571,20 @@ def test_a_file_that_gave_no_row_is_reloaded_too(world: World):
     assert run(world, scope=replace(scope_of(world), reloads=True)).found == {FOUND.RELOADED: 3}
     (sent,) = world.topic.published
     assert all(each.takes_from for each in sent.entries)
+
+
+def test_a_batch_whose_rows_may_have_been_replaced_is_not_reloaded_beside_the_correction(world: World):
+    """Its route replaced, and appends by now: nobody would ask for a later version."""
+    world.flights = replace(world.flights, dataset=replace(world.flights.dataset, replaces=True))
+    batch = landed(world)
+    assert reload_batch(batch, world.ports, run="1", configured={"flights": world.flights}).sent == 3
+    world.topic.published.clear()
+    appends = replace(world.flights, dataset=replace(world.flights.dataset, replaces=False))
+    some, *_ = (each.key for each in uploads(3))
+    for configured in (
+        {"flights": appends},
+        {},
+        {"new": replace(appends, name="new", prefix=some), "flights": world.flights},
+    ):
+        done = reload_batch(batch, world.ports, run="2", configured=configured)
+        assert (done, world.topic.published) == (Resend(Resent.ASK_THE_TABLE), [])

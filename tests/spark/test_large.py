@@ -111,7 +111,7 @@ def several_tasks_read_a_file(monkeypatch: pytest.MonkeyPatch) -> list[Splits]:
         found.append(survey(*args))
         return dict(found[-1])
 
-    monkeypatch.setattr("tidegate.sinks.iceberg.sink.TASK_BYTES", 3_000)
+    monkeypatch.setattr("tidegate.sinks.iceberg.shares.TASK_BYTES", 3_000)
     monkeypatch.setattr("tidegate.sinks.iceberg.sink.survey", watched)
     return found
 

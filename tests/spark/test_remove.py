@@ -126,7 +126,7 @@ def test_a_deletion_of_another_object_is_followed(world: World, batch: str) -> N
 def test_a_large_file_whose_object_was_deleted_is_not_read_in_splits(
     world: World, batch: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.sinks.iceberg.sink.TASK_BYTES", 200)
+    monkeypatch.setattr("tidegate.sinks.iceberg.shares.TASK_BYTES", 200)
     first = put(world, *range(200))
     landed(world, f"{batch}1", delete(world))
     landed(world, f"{batch}2", first)

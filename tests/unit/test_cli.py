@@ -533,6 +533,18 @@ def test_trace_says_that_two_versions_have_landed_and_how_to_keep_the_newest(led
     assert agree(shape(document), shape(documented("trace")))
 
 
+def test_trace_of_doubles_names_the_reload_if_the_route_replaces_by_now(
+    ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch
+):
+    ledger.there = {**ledger.there, "01DONE": replace(DONE, table="lake.raw.flights", tally=Tally(committed=2, rows=6))}
+    ledger.known_claims = [replace(CLAIM, sequencer="0A"), replace(CLAIM, version="v0", sequencer="0B")]
+    taker = SimpleNamespace(dataset=SimpleNamespace(replaces=True))
+    monkeypatch.setattr("tidegate.cli.trace.route_of", lambda upload, routes: taker)
+    shown = run("trace", "s3://landing/flights/a.json").stdout
+    assert "to keep only the newest: tidegate resend s3://landing/flights/a.json --reload\n" in shown
+    assert "DELETE FROM" not in shown
+
+
 def test_trace_of_a_notice_that_is_not_decided_has_no_batch(ledger: FakeLedger):
     ledger.known_claims = [Claim("v3", "n3", NOW, NOW + 1)]
     (version,) = json.loads(run("trace", "s3://landing/flights/a.json", "--json").stdout)["versions"]
@@ -786,6 +798,23 @@ def test_check_says_that_the_same_bytes_are_skipped(tmp_path: Path):
     assert said in run("check", "--config", str(file)).stdout
     (route,) = json.loads(run("check", "--config", str(file), "--json").stdout)["routes"]
     assert (route["replaces"], route["skips"]) == (False, True)
+
+
+def test_check_and_try_say_what_only_a_job_evaluates(tmp_path: Path):
+    file, data = tmp_path / "tidegate.toml", tmp_path / "a.json"
+    data.write_text('{"id": 1}\n')
+    file.write_text(
+        "[[route]]\nname = 'a'\nbucket = 'events-landing'\nformat = 'json'\ntable = 'lake.raw.a'\nwhere = 'id > 1'\n"
+        "schema = 'id bigint, twice bigint generated always as (id * 2)'\n"
+    )
+    printed = run("check", "--config", str(file)).stdout
+    assert "  rows land where id > 1 (a job reads this SQL first)\n" in printed
+    assert "  twice is generated as id * 2 (a job reads this SQL first)\n" in printed
+    (route,) = json.loads(run("check", "--config", str(file), "--json").stdout)["routes"]
+    assert (route["where"], route["generated"]) == ("id > 1", [["twice", "id * 2"]])
+    tried = run("try", "a", str(data), "--config", str(file)).stdout
+    assert "1 row: " in tried
+    assert "    by the job only: where, twice (SQL)\n" in tried
 
 
 def test_check_says_how_files_are_read_if_it_is_not_by_default(tmp_path: Path):

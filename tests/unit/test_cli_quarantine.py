@@ -164,12 +164,26 @@ def test_a_batch_is_reloaded_and_one_that_has_not_landed_is_not(world: World):
     assert again.exit_code == Exit.FINDING
     assert "3 uploads have not ended elsewhere" in again.stdout + again.stderr
     given_up = abandoned(world, "flights/other/")
-    refused = run("resend", given_up, "01BNONE", "--reload", "--yes")
+    refused = run("resend", given_up, "--reload", "--yes")
     assert refused.exit_code == Exit.FINDING
     assert f"batch {given_up} is ABANDONED, and has no rows to replace" in refused.stderr
-    assert "what batch 01BNONE had is not in the work bucket" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("01BNONE", "there is no batch 01BNONE: `tidegate files --batches` lists them"),
+        ("flights", "there is no batch flights: reload s3://landing/flights/"),
+        ("lake.raw.flights", "there is no batch lake.raw.flights: reload s3://landing/flights/"),
+    ],
+)
+def test_a_word_that_is_no_batch_is_refused_before_anybody_is_asked(world: World, word: str, said: str):
     other = committed_with(world, prefix="flights/third/")
-    assert run("resend", "01BNONE", other, "--reload", "--yes").exit_code == Exit.FINDING
+    refused = run("resend", word, other, "--reload")
+    assert refused.exit_code == Exit.USAGE
+    assert said in " ".join(refused.stderr.replace("│", "").split())
+    assert "Replace the rows" not in refused.stdout + refused.stderr
+    assert world.topic.published == []
 
 
 def test_a_resend_of_what_has_landed_says_that_it_has(world: World):

@@ -16,7 +16,7 @@ from tidegate.cost.counted import WORKER_MINUTE
 from tidegate.cost.prices import OF_REQUESTS, PRICES
 from tidegate.cost.requests import RequestCounts
 from tidegate.settings import LimitSettings
-from tidegate.sinks.iceberg.sink import DRIVER_BYTES, DRIVER_OBJECTS
+from tidegate.sinks.iceberg.shares import DRIVER_BYTES, DRIVER_OBJECTS
 from tidegate.stores import inserts
 
 MEASURED = DailyTraffic(117_123, 47_000)

@@ -35,7 +35,7 @@ WORDS = (
 # dotted names that are no modules: two files, two snapshot properties, and two of tables
 NO_MODULES = {
     *("simulation.md", "tidegate.toml", "tidegate.example.toml", "tidegate.driver", "tidegate.attempt"),
-    *("tidegate.maintain", "tidegate.writer"),
+    *("tidegate.maintain", "tidegate.writer", "tidegate.where"),
 }
 
 # settings that the reader of docs/deploy.md writes

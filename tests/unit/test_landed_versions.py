@@ -1,18 +1,29 @@
 """Versions of one object that have landed beside each other, and the statement that leaves the newest."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from tests.support.fakes import MemoryWork
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.landed_versions import landed_in, several_landed
-from tidegate.core.outcomes import DROPPED
+from tidegate.core.manifests import batch_folder, outcomes_name
+from tidegate.core.outcomes import DROPPED, Tally
+from tidegate.core.receipts import Outcomes, Receipt
+from tidegate.core.replacing import HeldRows
 from tidegate.core.routes import Dataset, encode_dataset
-from tidegate.flows.landed_versions import _counted
+from tidegate.flows.landed_versions import Left, _counted, _left
+from tidegate.flows.ports import Ports
 from tidegate.flows.trace import Trace, landed_beside
 
 URI = "s3://landing/flights/a.json"
+PLACE = ("landing", "flights/a.json")
+NO_PORTS = cast(Ports, None)
+"""Nothing is asked for, if no batch says that rows were replaced."""
 DONE = Batch("01DONE", "flights", State.COMMITTED, opened_at=1, table="lake.raw.flights")
 
 
@@ -110,14 +121,32 @@ def test_a_key_is_quoted_as_spark_reads_it(key: str, literal: str):
 
 def test_what_a_later_version_has_replaced_is_not_counted():
     """The route appended first, and replaces now."""
-    replacing = replace(DONE, id="02", dataset=encode_dataset(Dataset("lake.raw.flights", "", "json", replaces=True)))
-    appended = replace(DONE, dataset=encode_dataset(Dataset("lake.raw.flights", "", "json")))
+    dataset = Dataset("lake.raw.flights", "", "json")
+    replacing = replace(DONE, id="02", ended_at=9, dataset=encode_dataset(replace(dataset, replaces=True)))
+    appended = replace(DONE, ended_at=5, dataset=encode_dataset(dataset))
     claims = [claim("v1", at=1), claim("v2", at=2), claim("v3", at=3), claim("v4", at=4)]
-    batches = dict(zip(claims, [appended, appended, replacing, appended], strict=True))
-    known = list(batches.items())
-    assert _counted(known[:3]) == {"lake.raw.flights": 1}
-    assert _counted(known) == {"lake.raw.flights": 2}
-    assert _counted(known[:2]) == {"lake.raw.flights": 2}
+    batches = dict(zip(claims, [appended, appended, replacing, replace(appended, ended_at=12)], strict=True))
+
+    def counted(count: int) -> Mapping[str, int]:
+        known = {PLACE: list(batches.items())[:count]}
+        return _counted(PLACE, known[PLACE], _left(known, NO_PORTS))
+
+    assert [counted(count)["lake.raw.flights"] for count in (2, 3, 4)] == [2, 1, 2]
     traces = [Trace(each, None, batches[each], rows=1) for each in claims[:2]]
     assert landed_beside(URI, traces)[0].versions == ("v1", "v2")
     assert landed_beside(URI, [replace(each, replaced_by="v3") for each in traces]) == ()
+
+
+def test_who_took_whose_place_is_what_the_batches_say_and_not_when_they_ended():
+    """Settling noticed the later version's batch first."""
+    work = MemoryWork()
+    dataset = encode_dataset(Dataset("lake.raw.flights", "", "json", replaces=True))
+    first = replace(DONE, id="01", ended_at=21, dataset=dataset)
+    second = replace(DONE, id="02", ended_at=20, dataset=dataset, tally=Tally(committed=1, rows=5, replaced=5))
+    gone = (HeldRows(URI, "v1", "01", 5),)
+    outcomes = Outcomes(76, fence=False, tally=second.tally, replaced=gone)
+    work.put(outcomes_name(batch_folder("02"), 76), outcomes.encode())
+    work.put(batch_folder("02") + "receipt.json", Receipt.of(outcomes, "02", 77).encode())
+    known = {PLACE: [(claim("v1"), first), (claim("v2"), second)]}
+    ports = cast(Ports, SimpleNamespace(work=work))
+    assert _left(known, ports) == {(URI, "v1", "01"): Left("v2", 20, deleted=False)}

@@ -29,8 +29,8 @@ def test_a_series_that_nothing_reads_is_refused(measured: Measured, route: str):
 
 
 def test_every_number_of_a_tally_is_counted_as_a_metric():
-    """What was present already is a duplicate that the job refused. Rows that were replaced have no metric."""
-    assert SETTLED.keys() | {"replaced"} == Tally(rejected=1).as_dict().keys()
+    """What was present already is a duplicate that the job refused. What was replaced or left out has no metric."""
+    assert SETTLED.keys() | {"replaced", "left_out"} == Tally(rejected=1).as_dict().keys()
     for number, metric in SETTLED.items():
         own = "DuplicatesRefused" if number == "present" else f"Settled{number.title()}"
         assert metric.value.name == own

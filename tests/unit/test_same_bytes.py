@@ -80,11 +80,12 @@ def test_a_version_that_expires_leaves_word_of_its_rows(contents, random):
         assert len([each for each in in_table if each.version in run]) == 1
 
 
-def test_of_many_versions_those_are_asked_for_that_expire_first():
+def test_of_many_versions_the_latest_are_asked_for_and_those_that_expire_first():
     contents = listed("b" + 30 * "a")
     del contents["v1"]
     found = may_be_noted([version("v30")], [held("v1"), held("v0")], {URI: contents})
-    assert found == [(URI, "v30"), *((URI, f"v{place}") for place in range(11, 1, -1))]
+    asked = [30, 29, 28, 27, 26, 25, 6, 5, 4, 3, 2]
+    assert found == [(URI, f"v{place}") for place in asked]
 
 
 def test_nothing_is_asked_for_if_all_that_has_rows_is_listed():
@@ -93,10 +94,14 @@ def test_nothing_is_asked_for_if_all_that_has_rows_is_listed():
 
 
 def test_a_version_null_is_not_noted():
-    """The next upload takes its place in the list."""
+    """The next upload takes its place in the list. But it may be the one that has the rows."""
     found = same_bytes([version("etag:e")], [held("v0")], {URI: {"etag:e": "a", "v0": "a"}})
     assert found.outdated
     assert found.notes({}) == {}
+    found = same_bytes([version("v1")], [held("etag:e")], {URI: {"v1": "a", "etag:e": "a"}})
+    noted = {(URI, "v1"): decode_same_bytes(found.notes({})[same_bytes_name(URI, "v1")])}
+    listed_now = with_noted({URI: {"v2": "a", "v1": "a"}}, noted)
+    assert same_bytes([version("v2")], [held("etag:e")], listed_now).outdated
 
 
 def test_what_the_list_lacks_is_like_nothing():
@@ -143,6 +148,21 @@ def test_it_says_so_once_that_one_has_expired():
     assert other.taken(items) == items, "nobody has noted it"
 
 
+def test_what_is_reloaded_takes_the_place_of_what_has_expired():
+    """Nobody can read v0 again, and its rows are of the schema of before."""
+    work = MemoryWork()
+    _, _, mine = looked("v1", "v2", rows=[held("v0")], contents="aaa", work=work)
+    mine.stage([], Staged(107, 0, {}))
+    sink, items, again = looked("v1", "v2", rows=[held("v0")], contents="aaa", gone=["v0"], work=work, reloads=True)
+    assert again.taken(items) == items
+    sink.after = [HeldRows(URI, "v1", "01B", 3)]
+    read, staged, leaves = again.stage([(each, Read(Outcome.COMMITTED, 3)) for each in items], Staged(107, 6, {}))
+    assert [each.outcome for _, each in read] == [Outcome.COMMITTED, Outcome.PRESENT]
+    assert (staged.rows, leaves) == (3, (held("v0"),))
+    _, items, listed_still = looked("v1", rows=[held("v0")], contents="aaa", work=work, reloads=True)
+    assert listed_still.taken(items) == []
+
+
 def test_of_two_in_one_batch_the_later_one_leaves_no_rows():
     sink, items, mine = looked("v1", "v0", rows=[])
     sink.after = [HeldRows(URI, "v0", "01B", 3)]
@@ -161,6 +181,11 @@ def test_a_reload_takes_what_was_doubled():
     _, staged, leaves = mine.stage([(each, Read(Outcome.COMMITTED, 3)) for each in items], Staged(107, 6, {}))
     assert (staged.rows, sorted(leaves)) == (3, rows)
     assert sink.gone == [(URI, "v0", "B0"), (URI, "v1", "01B"), (URI, "v1", "B1")]
+
+
+def test_a_reload_of_what_brought_no_rows_brings_none():
+    _, items, mine = looked("v1", rows=[held("v0")], reloads=True)
+    assert mine.taken(items) == []
 
 
 def test_other_bytes_land_beside():

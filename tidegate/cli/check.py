@@ -79,6 +79,10 @@ def _routes(settings: Settings | None) -> Iterator[str]:
             yield f"  a corrected file's rows take the place of the earlier ones{removes}"
         if route.dataset.skips:
             yield "  a file that is uploaded again with the same bytes brings no rows"
+        if route.dataset.where:
+            yield f"  rows land where {route.dataset.where} (a job reads this SQL first)"
+        for name, sql in route.dataset.generated:
+            yield f"  {name} is generated as {sql} (a job reads this SQL first)"
         if route.dataset.options:
             yield f"  {', '.join(f'{name} = {json.dumps(value)}' for name, value in route.dataset.options)}"
 
@@ -89,6 +93,7 @@ def document(path: Path, found: Checked) -> dict[str, Any]:
     names = (
         "route=name retired bucket prefix suffix format=dataset.format table=dataset.table schema=dataset.schema"
         " replaces=dataset.replaces removes=dataset.removes skips=dataset.skips"
+        " where=dataset.where generated=dataset.generated"
         " partition_by=dataset.partition_by max_object_bytes=dataset.max_object_bytes audit_from lanes batch=limits"
     )
     maintained = settings.maintained_tables() if settings else ()

@@ -159,7 +159,8 @@ SHOWN: dict[type, Callable[[Any], dict[str, Any]]] = {
     RouteStatus: lambda it: {
         **picked(it, "route=route.name configured table=route.dataset.table paused_at=paused uploads"),
         **picked(it, "quarantined_since rows=uploads.ended.rows rejected_rows=uploads.ended.rejected"),
-        **picked(it, "replaced_rows=uploads.ended.replaced duplicates_refused=refused jobs unfinished wished aside"),
+        **picked(it, "replaced_rows=uploads.ended.replaced left_out_rows=uploads.ended.left_out"),
+        **picked(it, "duplicates_refused=refused jobs unfinished wished aside"),
         "batches": _in_state(it),
         "wishes": [document(**picked(each, "batch=id state wish uploads=objects")) for each in it.wishes if each.wish],
         "unknown": _unknown(it.unknown),
@@ -190,7 +191,7 @@ SHOWN: dict[type, Callable[[Any], dict[str, Any]]] = {
         **picked(it, "route=batch.route table=batch.table error"),
         **_fields(it.batch),
         "uploads": {name: count for name, count in it.batch.tally.as_dict().items() if name in tuple(Outcome)},
-        **picked(it.batch.tally, "rows rejected_rows=rejected replaced_rows=replaced"),
+        **picked(it.batch.tally, "rows rejected_rows=rejected replaced_rows=replaced left_out_rows=left_out"),
     },
     Quarantined: lambda it: {
         **picked(it, "route version batch attempt ended_at error"),

@@ -11,6 +11,7 @@ from tidegate.cli.audit_table import AskedPrefix, compare_with_table, place_of
 from tidegate.cli.options import confirm
 from tidegate.cli.selecting import LETTERS, QUARANTINE, refuse_misspelt
 from tidegate.core.batches import State
+from tidegate.core.manifests import batch_folder
 from tidegate.core.quantities import counted
 from tidegate.flows.resend import Resent, reload_batch
 from tidegate.flows.send import Unsent
@@ -38,6 +39,8 @@ def load_again(
     batches = [each for each in dict.fromkeys(what) if each not in places]
     if batches and (route or since or until):
         raise typer.BadParameter("--route, --since and --until go with s3://BUCKET/PREFIX, and not with a batch")
+    for each in batches:
+        _require_batch(each, deployed)
     left = False
     for bucket, prefix in places.values():
         now = wiring.clock()
@@ -52,6 +55,15 @@ def load_again(
     return left
 
 
+def _require_batch(word: str, deployed: Deployment) -> None:
+    ports = deployed.ports(f"resend-{wiring.new_id()}")
+    if ports.ledger.batch(word) or ports.work.get(batch_folder(word) + "sealed.json"):
+        return
+    route = next((each for each in deployed.routes.values() if word in (each.name, each.dataset.table)), None)
+    instead = f"s3://{route.bucket}/{route.prefix}" if route else "`tidegate files --batches` lists them"
+    raise typer.BadParameter(f"there is no batch {word}: {'reload ' if route else ''}{instead}")
+
+
 def _batch(batch_id: str, deployed: Deployment, *, dry_run: bool) -> bool:
     ports = deployed.ports(f"resend-{wiring.new_id()}")
     if dry_run:
@@ -64,6 +76,12 @@ def _batch(batch_id: str, deployed: Deployment, *, dry_run: bool) -> bool:
     if done.ended in (Resent.NO_SUCH_BATCH, Resent.MISSING):
         render.error(
             f"what batch {batch_id} had is not in the work bucket: is that its id? Reload s3://BUCKET/PREFIX instead"
+        )
+        return True
+    if done.ended is Resent.ASK_THE_TABLE:
+        render.error(
+            f"batch {batch_id} landed when its route replaced rows, so later versions may have taken the place of its"
+            " own. Only the table knows: `tidegate resend s3://BUCKET/PREFIX --reload` looks there"
         )
         return True
     waits = f"; {counted(done.elsewhere, 'upload has', 'uploads have')} not ended elsewhere" if done.elsewhere else ""

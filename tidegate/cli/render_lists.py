@@ -75,7 +75,7 @@ def _file(out: Console, each: KnownFile) -> None:
     if each.state.error:
         say(out, "      ", each.state.error.splitlines()[0], indent=6)
     if each.replaced:
-        say(out, "", f"      {counted(each.replaced, 'row')} of earlier versions left the table for it", indent=6)
+        say(out, "", f"      {counted(each.replaced, 'row')} left the table for it", indent=6)
     if each.left:
         when = f" at {iso(each.left.at)}," if each.left.at else ""
         why = "when the object was deleted" if each.left.deleted else f"for those of version {each.left.version}"

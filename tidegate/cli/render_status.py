@@ -178,6 +178,8 @@ def conservation(statuses: Sequence[RouteStatus]) -> Table:
         table.add_row("rows rejected", *(str(tally.rejected) for tally in ended))
     if any(tally.replaced for tally in ended):
         table.add_row("rows replaced", *(str(tally.replaced) for tally in ended))
+    if any(tally.left_out for tally in ended):
+        table.add_row("rows left out", *(str(tally.left_out) for tally in ended))
     table.add_row("duplicates refused", *(str(each.refused) for each in statuses))
     table.add_row("attempts begun", *(str(each.jobs) for each in statuses))
     table.add_row("batches", *(_batches(each) for each in statuses))

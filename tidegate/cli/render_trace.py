@@ -1,5 +1,6 @@
 """What `trace` prints for people: of each version first the answer, then how it got there, the ids last."""
 
+import shlex
 from collections.abc import Sequence
 
 from tidegate.cli.render_status import next_step
@@ -24,12 +25,17 @@ OUTCOME_STYLE = {
 INDENT = 15
 
 
-def trace(uri: str, traces: Sequence[Trace]) -> None:
+def trace(uri: str, traces: Sequence[Trace], *, replaces: bool = False) -> None:
+    """`replaces`: the route that takes the key today does."""
     out = console()
     out.print(Text(uri, "bold"), soft_wrap=True)
     for several in landed_beside(uri, traces):
         say(out, several.told, style="bold yellow", indent=4)
-        next_step(out, NextStep(several.why, several.delete))
+        if replaces:
+            again = f"tidegate resend {shlex.quote(uri)} --reload"
+            next_step(out, NextStep("the route replaces by now: to keep only the newest", again))
+        else:
+            next_step(out, NextStep(several.why, several.delete))
     for each in traces:
         out.print()
         label, colon, rest = each.answer.partition(":" if ":" in each.answer.split(" ", 1)[0] else " ")

@@ -220,7 +220,9 @@ def _object(
     landed = 0
     if done.elsewhere:
         versions = (each for each in ask_trace(*place, ports) if version in ("", each.claim.version))
-        landed = sum(each.outcome in (Outcome.COMMITTED, Outcome.PRESENT) for each in versions)
+        landed = sum(
+            each.outcome in (Outcome.COMMITTED, Outcome.PRESENT) and not each.claim.same_as for each in versions
+        )
     return _tell(uri, done, landed, dry_run=dry_run)
 
 

@@ -29,8 +29,8 @@ def trace(
     deployed = deployment.find_to_look(folder)
     ports = deployed.ports()
     traces = ask_trace(bucket, key, ports)
-    taken = None if traces else route_of(Upload(bucket, key, version="", size=0), deployed.routes.values())
-    near = _near(bucket, key, taken, ports) if taken else []
+    taken = route_of(Upload(bucket, key, version="", size=0), deployed.routes.values())
+    near = _near(bucket, key, taken, ports) if taken and not traces else []
     if as_json:
         from tidegate.cli import json_output  # what is printed for people does not need it
 
@@ -38,7 +38,7 @@ def trace(
     elif traces:
         from tidegate.cli import render_trace  # and JSON needs no rich
 
-        render_trace.trace(uri, traces)
+        render_trace.trace(uri, traces, replaces=taken is not None and taken.dataset.replaces)
     if not traces:
         _unknown(uri, key, taken, near)
     if not traces or any(each.batch and each.batch.halted for each in traces):

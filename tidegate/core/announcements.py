@@ -36,7 +36,8 @@ class Announcement:
     def detail(self, deployment: str) -> Mapping[str, Any]:
         """The event's `detail`. The snapshot is text: JavaScript's numbers do not hold 64 bits."""
         uploads = self.tally.as_dict()
-        rows, rejected, replaced = uploads.pop("rows"), uploads.pop("rejected"), uploads.pop("replaced")
+        rows, rejected = uploads.pop("rows"), uploads.pop("rejected")
+        replaced, left_out = uploads.pop("replaced"), uploads.pop("left_out")
         return {
             "id": self.id,
             "deployment": deployment,
@@ -48,5 +49,6 @@ class Announcement:
             "rows": rows,
             "rejected_rows": rejected,
             "replaced_rows": replaced,
+            "left_out_rows": left_out,
             "committed_at": iso(self.committed_at),
         }

@@ -45,7 +45,7 @@ class Read:
     where in the file the error is, and may quote it; empty if that is not known. `spoiled`: rows of it were emitted
     before that was known, or otherwise than it has them. What was staged from this reading must not be published.
     `unknown` are the names in it that the route's schema lacks (`core.unknown`). Nothing rests on them. `deletion`: it
-    is a delete marker, a version without rows.
+    is a delete marker, a version without rows. `left_out` are its rows that the route's `where` leaves out.
     """
 
     outcome: Outcome
@@ -57,12 +57,14 @@ class Read:
     rejected: int = 0
     unknown: tuple[str, ...] = field(default=(), compare=False)
     deletion: bool = False
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
     """The number of uploads for each outcome, and the number of rows of the committed ones: those in the table, and
-    those that were rejected. `replaced` rows of earlier versions have left the table for them."""
+    those that were rejected. `replaced` rows of earlier versions have left the table for them. `left_out` are those
+    that the route's `where` leaves out."""
 
     committed: int = 0
     quarantined: int = 0
@@ -72,6 +74,7 @@ class Tally:
     rows: int = 0
     rejected: int = 0
     replaced: int = 0
+    left_out: int = 0
 
     @property
     def uploads(self) -> int:

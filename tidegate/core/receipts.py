@@ -289,10 +289,9 @@ def _in_parts(sealed: Sealed, outcomes: Outcomes, counts: tuple[tuple[int, ...],
     return dict(zip(sealed.parts, counts, strict=True)) if known else {}
 
 
-def tally_of(outcomes: Iterable[Outcome], rows: int, rejected: int = 0, replaced: int = 0) -> Tally:
+def tally_of(outcomes: Iterable[Outcome], rows: int, rejected: int = 0, replaced: int = 0, left_out: int = 0) -> Tally:
     counts = dict.fromkeys(Outcome, 0)
     for outcome in outcomes:
         counts[outcome] += 1
-    return Tally(
-        **{outcome.value: count for outcome, count in counts.items()}, rows=rows, rejected=rejected, replaced=replaced
-    )
+    of_rows = {"rows": rows, "rejected": rejected, "replaced": replaced, "left_out": left_out}
+    return Tally(**{outcome.value: count for outcome, count in counts.items()}, **of_rows)

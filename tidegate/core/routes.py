@@ -21,8 +21,9 @@ class Dataset:
     `schema` is Spark DDL without the lineage columns. `max_object_bytes` bounds one file both as stored and
     decompressed, because one task reads it. `replaces`: the rows of an object's later version replace those of the
     earlier ones. `removes`: an object that is deleted has no rows. `skips`: a version with the bytes of its neighbour
-    brings no rows (`core.same_bytes`). `options` are the format's, sorted by name. This module does not interpret them
-    (see `tidegate.formats.registry`).
+    brings no rows (`core.same_bytes`). `where` is the SQL that says which rows land, all if it is empty; `generated`
+    are the columns of `schema` that no file has, with the SQL of their values. `options` are the format's, sorted by
+    name. This module does not interpret them (see `tidegate.formats.registry`).
     """
 
     table: str
@@ -34,6 +35,8 @@ class Dataset:
     replaces: bool = False
     removes: bool = False
     skips: bool = False
+    where: str = ""
+    generated: tuple[tuple[str, str], ...] = ()
 
     @property
     def rejected_table(self) -> str:
@@ -162,10 +165,10 @@ def decode_route(text: str) -> Route:
 
 
 def _fields(dataset: Dataset) -> dict[str, Any]:
-    """A dataset's fields, with its options beside them. One that appends has the text that it had before any could
-    replace."""
+    """A dataset's fields, with its options beside them. One that only appends has the text that it had before any could
+    do more."""
     given = asdict(dataset)
-    for name in ("replaces", "removes", "skips"):
+    for name in ("replaces", "removes", "skips", "where", "generated"):
         if not given[name]:
             del given[name]
     return {**dict(given.pop("options")), **given}
@@ -174,7 +177,9 @@ def _fields(dataset: Dataset) -> dict[str, Any]:
 def _dataset(given: Mapping[str, Any]) -> Dataset:
     known = known_fields(Dataset, given)
     options = tuple(sorted((name, value) for name, value in given.items() if name not in known))
-    return Dataset(**{**known, "partition_by": tuple(given.get("partition_by", ())), "options": options})
+    generated = tuple((name, sql) for name, sql in given.get("generated", ()))
+    tuples = {"partition_by": tuple(given.get("partition_by", ())), "options": options, "generated": generated}
+    return Dataset(**{**known, **tuples})
 
 
 def _limits(given: Mapping[str, Any]) -> BatchLimits:

@@ -25,8 +25,8 @@ from tidegate.core.versions import check_version
 
 VERSION = 1
 MOST_ASKED = 10
-"""Of how many versions of an object, beside those of a batch, its job asks which ones have their rows. Those that will
-expire first: others have the same answer, or none."""
+"""Of how many versions of an object, beside those of a batch, its job asks which ones have their rows: of the latest,
+and of those that will expire first. The others have the same answer, or none."""
 
 
 def same_bytes_name(uri: str, version: str) -> str:
@@ -58,7 +58,9 @@ def may_be_noted(
         has = {each.version for each in rows_of[uri]} | versions
         near = {there[each] for each in versions if each in there}
         others = [version for version, run in there.items() if run in near and version not in has]
-        found += ((uri, each) for each in (*sorted(versions), *others[-MOST_ASKED:]))
+        half = MOST_ASKED // 2
+        asked = others if len(others) <= MOST_ASKED else [*others[:half], *others[-half:]]
+        found += ((uri, each) for each in (*sorted(versions), *asked))
     return found
 
 
@@ -110,12 +112,12 @@ class SameBytes:
 
     def notes(self, losers: Mapping[Identity, Upload]) -> dict[str, bytes]:
         """The files that say which versions have the rows of the uploads that bring none. A version `null` has no file:
-        the next one takes its place in S3's list."""
+        it loses its place in S3's list to the next one."""
         rows_of = {identity: rows.version for identity, rows in self.there.items()}
         rows_of |= {identity: winner.version for identity, winner in losers.items()}
         files: dict[str, bytes] = {}
         for (bucket, key, version), other in rows_of.items():
-            if version != other and not any(each.startswith(ETAG_PREFIX) for each in (version, other)):
+            if version != other and not version.startswith(ETAG_PREFIX):
                 uri = f"s3://{bucket}/{key}"
                 content = {"v": VERSION, "uri": uri, "version": version, "rows_of": other}
                 files[same_bytes_name(uri, version)] = json.dumps(content).encode()
@@ -137,8 +139,11 @@ def same_bytes(
     held: Iterable[HeldRows],
     listed: Mapping[str, Mapping[str, str]],
     reloaded: Set[Identity] = frozenset(),
+    gone: Set[tuple[str, str]] = frozenset(),
 ) -> SameBytes:
-    """`listed` are the versions of each object of which there are several, with their bytes, as S3 lists them."""
+    """`listed` are the versions of each object of which there are several, with their bytes, as S3 lists them, and
+    those that are `gone`, by URI. Nobody reads these any more: what is reloaded, and has their bytes, takes their
+    place."""
     rows_of = by_object(held)
     runs = {uri: dict(_runs(versions)) for uri, versions in listed.items()}
     there: dict[Identity, HeldRows] = {}
@@ -148,9 +153,10 @@ def same_bytes(
             continue
         run = runs.get(upload.uri, {})
         same = next((each for each in rows if _are_same(run, upload.version, each.version)), None)
-        if same:
+        if same and not (upload.identity in reloaded and (upload.uri, same.version) in gone):
             there[upload.identity] = same
     again = {(each.uri, each.version) for each in uploads if each.identity in reloaded}
+    again |= {each for each in gone if each[0] in {uri for uri, _ in again}}
     return SameBytes(runs, rows_of, again, there)
 
 

@@ -45,6 +45,7 @@ def outcomes_of_staged(
         sum(read.rows for _, read in ended),
         sum(read.rejected for _, read in ended),
         sum(each.rows for each in replaced or ()),
+        sum(read.left_out for _, read in ended),
     )
     if staged.rows != tally.rows:
         raise Retryable(f"batch {batch}: {tally.rows} rows were read, {staged.rows} are in snapshot {staged.id}")

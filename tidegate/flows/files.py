@@ -34,7 +34,7 @@ from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.receipts import Ending, Outcomes, rejected_in_parts, rows_in_parts
 from tidegate.core.uploads import Upload
 from tidegate.flows.batch_list import MOST_LOOKED_AT, PAGES, BatchIds, Wanted, newest_batches
-from tidegate.flows.landed_versions import Left, ObjectPlace, keeps_latest_only, landed_versions, left_the_table
+from tidegate.flows.landed_versions import Left, keeps_latest_only, versions_of
 from tidegate.flows.outcomes import published_outcomes
 from tidegate.flows.ports import Ports
 
@@ -103,7 +103,7 @@ class KnownFile:
     rejected: int | None = None
     versions: int | None = None
     replaced: int = 0
-    """How many rows of earlier versions have left the table for it."""
+    """How many rows have left the table for it: of earlier versions, or its own if it was reloaded."""
     deletion: bool = False
     """Whether it is a deletion of the object, and no file."""
     left: Left | None = None
@@ -141,18 +141,14 @@ def files_within(
 
 
 def _with_versions(files: Sequence[KnownFile], ports: Ports) -> tuple[KnownFile, ...]:
-    appended: list[ObjectPlace] = []
-    replaced: list[ObjectPlace] = []
-    for each in files:
-        if each.state.outcome == Outcome.COMMITTED:
-            (replaced if keeps_latest_only(each.batch) else appended).append((each.upload.bucket, each.upload.key))
-    counts, left = landed_versions(appended, ports), left_the_table(replaced, ports)
+    landed = [each for each in files if each.state.outcome == Outcome.COMMITTED]
+    counts, left = versions_of(((each.upload.bucket, each.upload.key) for each in landed), ports)
 
     def told(each: KnownFile) -> KnownFile:
         found = counts.get((each.upload.bucket, each.upload.key))
         if each.state.outcome != Outcome.COMMITTED:
             return each
-        versions = None if found is None else max(1, found.get(each.batch.table, 0))
+        versions = None if found is None or keeps_latest_only(each.batch) else max(1, found.get(each.batch.table, 0))
         gone = left.get((each.upload.uri, each.upload.version, each.batch.id))
         return replace(each, versions=versions, left=gone)
 
@@ -289,9 +285,11 @@ class _FilesLook:
         rows = rows_in_parts(sealed, outcomes) if sealed and outcomes else {}
         bad = rejected_in_parts(sealed, outcomes) if sealed and outcomes else {}
         deleted = frozenset(outcomes.deleted if outcomes else ())
-        replaced = Counter[str]()
+        # one version has taken the place of all; where a route appends, each of its own rows only
+        latest_only = keeps_latest_only(batch)
+        replaced = Counter[tuple[str, str]]()
         for held in outcomes.replaced if outcomes else ():
-            replaced[held.uri] += held.rows
+            replaced[held.uri, "" if latest_only else held.version] += held.rows
         for name in sorted(sealed.parts) if sealed else self._registered(batch, begin):
             short = name.removeprefix(PARTS).removesuffix(PART)
             if begin and short < begin.part:
@@ -316,7 +314,7 @@ class _FilesLook:
                     rows_of_it,
                     (bad[name][number] if name in bad else 0) if known else alone_bad,
                     told,
-                    0 if ending else replaced[each.upload.uri],
+                    0 if ending else replaced[each.upload.uri, "" if latest_only else each.upload.version],
                     each.upload.uri in deleted and not ending and not rows_of_it,
                 )
 

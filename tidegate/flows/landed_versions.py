@@ -4,8 +4,8 @@ The claims of one object are together, so each object costs a query; notices and
 objects with several claims. What landed before the ledger's memory is not seen: its claim has expired.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -42,39 +42,55 @@ class Left:
     deleted: bool
 
 
-def left_the_table(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[RowsPlace, Left]:
-    """Of the first `MOST_ASKED` of these objects, which rows have left a table, as far as the batches say it that took
-    their place."""
+def versions_of(
+    places: Iterable[ObjectPlace], ports: Ports
+) -> tuple[Mapping[ObjectPlace, Mapping[str, int]], Mapping[RowsPlace, Left]]:
+    """Of the first `MOST_ASKED` of these objects, how many versions have landed, by table; and which rows have left a
+    table, as far as the batches say it that took their place."""
+    found = _claims_of(places, ports)
+    left = _left(found, ports)
+    return {place: _counted(place, claims, left) for place, claims in found.items()}, left
+
+
+def _left(found: Mapping[ObjectPlace, Sequence[tuple[Claim, Batch | None]]], ports: Ports) -> Mapping[RowsPlace, Left]:
     batches: dict[str, Batch] = {}
-    winners: dict[tuple[str, str], str] = {}
     landed: dict[tuple[str, str], list[tuple[Claim, Batch]]] = {}
-    for place, claims in _claims_of(places, ports).items():
+    brought: dict[tuple[str, str], str] = {}
+    for place, claims in found.items():
         uri = f"s3://{'/'.join(place)}"
         for claim, batch in claims:
-            if batch and has_landed(claim, batch) and keeps_latest_only(batch):
-                landed.setdefault((uri, batch.table), []).append((claim, batch))
-                winners[batch.id, uri] = claim.version
+            if batch and has_landed(claim, batch):
+                brought[batch.id, uri] = claim.version
                 batches |= {batch.id: batch} if batch.tally.replaced else {}
+                landed.setdefault((uri, batch.table), []).append((claim, batch))
     left: dict[RowsPlace, Left] = {}
-    for batch in sorted(batches.values(), key=lambda each: each.ended_at, reverse=True)[:MOST_REPLACING]:
-        outcomes = published_outcomes(batch.id, ports.work)
-        if outcomes is None:
+    latest = sorted(batches.values(), key=lambda each: each.ended_at, reverse=True)
+    ended = {each.id: each.ended_at for each in latest}
+    asked = deque(each.id for each in latest)
+    for _ in range(MOST_REPLACING):
+        if not asked:
+            break
+        outcomes = published_outcomes(of := asked.popleft(), ports.work)
+        for rows in outcomes.replaced if outcomes else ():
+            if winner := brought.get((of, rows.uri)):
+                assert outcomes
+                left.setdefault(rows.place, Left(winner, ended.get(of, 0), rows.uri in outcomes.deleted))
+                # what was loaded once more had perhaps taken the place of others, the first time
+                if rows.version == winner and rows.batch not in ended:
+                    brought[rows.batch, rows.uri] = rows.version
+                    ended[rows.batch] = 0
+                    asked.append(rows.batch)
+    for (uri, _), mine in landed.items():
+        # the batch that took their place need not be known any more
+        # those of which the batches have said nothing
+        alone = [each for each in mine if keeps_latest_only(each[1]) and (uri, each[0].version, each[1].id) not in left]
+        if not alone:
             continue
-        for each in outcomes.replaced:
-            if winner := winners.get((batch.id, each.uri)):
-                left.setdefault(each.place, Left(winner, batch.ended_at, each.uri in outcomes.deleted))
-    for (uri, _), found in landed.items():
-        # the batch that took their place need not own a claim any more, if what it brought was reloaded since
-        last, _ = max(found, key=lambda each: each[1].ended_at)
-        for claim, batch in found:
-            if claim is not last:
+        last, took = max(alone, key=lambda each: each[1].ended_at)
+        for claim, batch in mine:
+            if claim is not last and (batch.ended_at < took.ended_at or keeps_latest_only(batch)):
                 left.setdefault((uri, claim.version, batch.id), Left(last.version, 0, deleted=False))
     return left
-
-
-def landed_versions(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[ObjectPlace, Mapping[str, int]]:
-    """Of the first `MOST_ASKED` of these objects, how many versions have landed, by table."""
-    return {place: _counted(claims) for place, claims in _claims_of(places, ports).items()}
 
 
 def _claims_of(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[ObjectPlace, list[tuple[Claim, Batch | None]]]:
@@ -89,11 +105,10 @@ def _claims_of(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[ObjectPla
     }
 
 
-def _counted(claims: Iterable[tuple[Claim, Batch | None]]) -> Mapping[str, int]:
-    """By table, without those that had landed before a version that has taken the place of all."""
-    landed = [(claim, batch, table) for claim, batch in claims for table in landed_in(claim, batch)]
-    since: dict[str, int] = {}
-    for claim, batch, table in landed:
-        if batch and keeps_latest_only(batch):
-            since[table] = max(since.get(table, 0), claim.claimed_at)
-    return Counter(table for claim, _, table in landed if claim.claimed_at >= since.get(table, 0))
+def _counted(
+    place: ObjectPlace, claims: Iterable[tuple[Claim, Batch | None]], left: Mapping[RowsPlace, Left]
+) -> Mapping[str, int]:
+    """By table, without those whose rows have left it."""
+    uri = f"s3://{'/'.join(place)}"
+    there = (each for each in claims if each[1] is None or (uri, each[0].version, each[1].id) not in left)
+    return Counter(table for claim, batch in there for table in landed_in(claim, batch))

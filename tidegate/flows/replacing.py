@@ -212,7 +212,8 @@ def look_at_versions(
         asked_of = may_be_noted(uploads, held, listed)
         bodies = pool.map(lambda each: work.get(same_bytes_name(*each)), asked_of)
         noted = {each: decode_same_bytes(body) for each, body in zip(asked_of, bodies, strict=True) if body}
-    same = same_bytes(uploads, held, with_noted(listed, noted), reloaded)
+    gone = {(uri, version) for (uri, _), version in noted.items() if version not in listed[uri]}
+    same = same_bytes(uploads, held, with_noted(listed, noted), reloaded, gone)
     return Replacement(batch, sink, same, uris, held, there, work)
 
 

@@ -59,6 +59,7 @@ from tidegate.core.routes import Route, route_of
 from tidegate.core.uploads import Upload
 from tidegate.flows.drop_quarantined import corrected
 from tidegate.flows.hand_off import dataset_of
+from tidegate.flows.landed_versions import keeps_latest_only
 from tidegate.flows.outcomes import never_landed, published_outcomes
 from tidegate.flows.ports import Fencer, Ports
 from tidegate.flows.quarantine import Quarantined
@@ -80,6 +81,7 @@ class Resent(Enum):
     NO_SUCH_BATCH = auto()
     NOT_ENDED = auto()  # its rows may yet land
     NO_ROUTE = auto()  # the ledger has no settings of its route, which say how its table is reached
+    ASK_THE_TABLE = auto()  # its rows may have been replaced since, and its route replaces no more
     MISSING = auto()  # its manifest or one of its parts is missing in the work bucket
     UNKNOWN = auto()  # the ledger has no claim on the object
 
@@ -147,19 +149,25 @@ def resend_batch(
 def reload_batch(batch_id: str, ports: Ports, *, run: str, configured: Mapping[str, Route]) -> Resend:
     """Send what a batch had landed to be loaded again, through the route of `configured` that takes its key today,
     whoever has landed it since. The job that gets it replaces its rows (`flows.replacing`). What another notice has
-    under way is `elsewhere`, and what a person has given up stays so."""
+    under way is `elsewhere`, and what a person has given up stays so. Nothing is sent if a later version may have taken
+    the place of rows, and the job would not ask for one: they would come back beside its rows."""
     manifest = ports.work.get(batch_folder(batch_id) + "sealed.json")
     outcomes = published_outcomes(batch_id, ports.work)
     if manifest is None or outcomes is None or (outcomes.fence and outcomes.tally == NO_TALLY):
         return Resend(Resent.NO_SUCH_BATCH)
     without = {(each.bucket, each.key, each.version) for each in outcomes.endings if each.outcome != Outcome.PRESENT}
     sealed, sent, elsewhere = decode_sealed(manifest), 0, 0
+    batch = ports.ledger.batch(batch_id)
+    replaced = batch is not None and keeps_latest_only(batch)
     for name in sealed.parts:
         part = ports.work.get(batch_folder(batch_id) + name)
         if part is None:
             return Resend(Resent.MISSING, sent, elsewhere)
         now = ports.clock()
         uploads = [each.upload for each in decode_part(part) if each.upload.identity not in without]
+        today = {configured.get(route_today(sealed.route, each, configured)) for each in uploads}
+        if replaced and not all(each is not None and each.dataset.replaces for each in today):
+            return Resend(Resent.ASK_THE_TABLE, sent, elsewhere)
         claims = ports.ledger.claims_on(uploads)
         let_go = ports.ledger.let_go(claims.values(), sealed.table, reloads=True)
         by_route: dict[str, list[Entry]] = defaultdict(list)

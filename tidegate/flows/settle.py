@@ -60,7 +60,8 @@ SETTLED = {
     "rows": Metric.SETTLED_ROWS,
     "rejected": Metric.SETTLED_REJECTED,
 }
-"""The metric for each number of a receipt's tally. A metric costs by the month: rows that were replaced have none."""
+"""The metric for each number of a receipt's tally. A metric costs by the month: what was replaced or left out has
+none."""
 
 
 def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]:

@@ -2,7 +2,7 @@
 
 import glob
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -18,10 +18,10 @@ from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.outlook import outlook
 from tidegate.core.quantities import counted
 from tidegate.core.receipts import rejected_in_parts, rows_in_parts
-from tidegate.core.replacing import HeldRows
+from tidegate.core.replacing import HeldRows, RowsPlace
 from tidegate.core.routes import REJECTED, Route
 from tidegate.core.times import iso
-from tidegate.flows.landed_versions import keeps_latest_only
+from tidegate.flows.landed_versions import Left, keeps_latest_only, versions_of
 from tidegate.flows.needs import NextStep, ways_out
 from tidegate.flows.outcomes import published_outcomes
 from tidegate.flows.ports import Ports, Work
@@ -166,7 +166,6 @@ def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
     traces: list[Trace] = []
     rows_known = 0
     known: Mapping[str, Route] = {}
-    gone: dict[tuple[str, str], Gone] = {}
     claims = ports.ledger.claims(bucket, key)
     owners = ports.ledger.owners(claims)
     for claim in reversed(sorted(claims, key=lambda each: each.claimed_at)):
@@ -183,8 +182,6 @@ def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
                 case Outcome.COMMITTED:
                     rows, rejected = _rows(identity, notice, batch, ports.work)
                     left, deletion = _replaced(f"s3://{bucket}/{key}", batch, rows, ports.work)
-                    for each in left:
-                        gone.setdefault((each.version, each.batch), (claim.version, deletion))
                     removed = sum(each.rows for each in left)
                     rows_known += 1
                 case Outcome.QUARANTINED:
@@ -192,17 +189,22 @@ def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
                     claim = replace(claim, error=error or claim.error)
                     rows_known += 1
         traces.append(Trace(claim, notice, batch, limits, rows, rejected, where, deletion=deletion, removed=removed))
-    return [_with_what_came_after(each, gone) for each in traces[::-1]]
+    gone_since = _left(bucket, key, traces, ports)
+    return [
+        replace(each, replaced_by=gone.version, deleted=gone.deleted)
+        if each.batch and (gone := gone_since.get((f"s3://{bucket}/{key}", each.claim.version, each.batch.id)))
+        else each
+        for each in traces[::-1]
+    ]
 
 
-Gone = tuple[str, bool]
-"""The version for which rows left the table, and whether it is a deletion."""
-
-
-def _with_what_came_after(of: Trace, gone: Mapping[tuple[str, str], Gone]) -> Trace:
-    """Rows that a later batch has brought are others, although they are of the same version."""
-    version, deleted = gone.get((of.claim.version, of.batch.id if of.batch else ""), ("", False))
-    return replace(of, replaced_by=version, deleted=deleted)
+def _left(bucket: str, key: str, traces: Sequence[Trace], ports: Ports) -> Mapping[RowsPlace, Left]:
+    """What has left the table since; nothing if the work bucket does not answer."""
+    if sum(each.outcome == Outcome.COMMITTED for each in traces) < 2:
+        return {}
+    with suppress(TidegateError):
+        return versions_of([(bucket, key)], ports)[1]
+    return {}
 
 
 RowCounts = tuple[int | None, int | None]

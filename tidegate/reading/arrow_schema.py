@@ -4,7 +4,7 @@ It is the one that Spark makes of them, which jobs use (`pyspark.sql.pandas.type
 read). A test compares the two.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -25,12 +25,12 @@ SCALARS: Mapping[str, pa.DataType] = {
 }
 
 
-def arrow_schema(ddl: str) -> pa.Schema:
-    """The schema of columns in Spark's DDL: `id bigint not null, name string`. Raises ValueError."""
+def arrow_schema(ddl: str, without: Sequence[str] = ()) -> pa.Schema:
+    """The schema of columns in Spark's DDL: `id bigint not null, name string`; of all but these. Raises ValueError."""
     parsed = parse(ddl)
     if parsed.mistakes:
         raise ValueError(f"the schema is wrong: {parsed.mistakes[0].message}")
-    return pa.schema([_field(each) for each in parsed.columns])
+    return pa.schema([_field(each) for each in parsed.columns if each.name not in without])
 
 
 def _field(column: Column) -> pa.Field:

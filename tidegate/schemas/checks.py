@@ -22,6 +22,8 @@ def mistakes(columns: Sequence[Column], format: str, *, keeps: bool = False) -> 
     """What is wrong with these columns for files of this format, each at its place in the DDL. `keeps`: what
     they lack goes into a column."""
     yield from _names(columns, "column")
+    if columns and all(each.generated_at for each in columns):
+        yield SchemaMistake(columns[0].name_at, "all columns are generated: name one that is in the files")
     for column in columns:
         if column.name.lower() in LINEAGE_TYPES:
             why = "Tidegate adds this column itself, for the lineage of each row"
@@ -32,6 +34,12 @@ def mistakes(columns: Sequence[Column], format: str, *, keeps: bool = False) -> 
         if keeps and column.name.lower() == REST:
             why = "Tidegate adds this column itself, because of `unknown`"
             yield SchemaMistake(column.name_at, f"`{column.name}`: {why}. Call yours otherwise")
+        if column.generated:
+            fields = [field for each in within(column.type) if isinstance(each, Struct) for field in each.fields]
+            if not all(field.nullable for field in fields):
+                why = "leave `not null` out: what SQL makes of a row may be null"
+                yield SchemaMistake(column.type_at, f"column `{column.name}`: {why}")
+            continue  # no file has it
         if format == "csv" and nested(column.type):
             why = "a field of a CSV file is a single value"
             yield SchemaMistake(column.type_at, f"column `{column.name}` is {column.type}: {why}")

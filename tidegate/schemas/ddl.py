@@ -1,8 +1,10 @@
 """Spark's DDL for columns, as far as a table that Tidegate fills can have them.
 
-    id bigint not null, lines array<struct<sku: string, count: int>>, placed_at timestamp
+    id bigint not null, lines array<struct<sku: string, count: int>>, placed_at timestamp,
+    day date generated always as (to_date(placed_at))
 
-The grammar is that of `colTypeList` in Spark 4.1's `SqlBaseParser.g4`. A test compares this parser with Spark's own,
+The grammar is that of `colTypeList` in Spark 4.1's `SqlBaseParser.g4`, with the generated columns of its
+`colDefinitionList`. What is in their brackets is read by Spark alone. A test compares this parser with Spark's own,
 and its verdicts with tables that Spark and Iceberg make.
 """
 
@@ -11,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tidegate.schemas.tokens import Token, tokens_of
 from tidegate.schemas.types import Array, Column, Decimal, Map, Scalar, Struct, TextSpan, Type
 
 MOST_DIGITS = 38
@@ -88,6 +91,17 @@ def parse(text: str) -> Parsed:
     return Parsed(tuple(columns), tuple(parser.mistakes))
 
 
+def without_generated(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The DDL as Spark reads it, and the generated columns with the SQL of their values."""
+    columns = [each for each in parse(text).columns if each.generated_at]
+    for each in reversed(columns):
+        assert each.generated_at
+        # as many characters, so that what is said of a place is true
+        blank = re.sub(r"[^\r\n]", " ", text[each.generated_at.start : each.generated_at.end])
+        text = text[: each.generated_at.start] + blank + text[each.generated_at.end :]
+    return text.rstrip(), tuple((each.name, each.generated) for each in columns)
+
+
 class _Stop(Exception):
     """The text is not of the grammar."""
 
@@ -96,58 +110,8 @@ class _Stop(Exception):
         self.mistake = SchemaMistake(at, message)
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    at: TextSpan
-
-
-_TOKENS = re.compile(
-    # as Spark has them: other white space is none, and a backslash at the end of a line continues a comment
-    r"(?P<space>[ \r\n\t]+|--(?:\\\n|[^\r\n])*)"
-    r"|(?P<quoted>`(?:[^`]|``)*`)"
-    r"|(?P<literal>[rR]?'(?:[^'\\]|\\.|'')*'|[rR]?\"(?:[^\"\\]|\\.|\"\")*\")"
-    r"|(?P<word>\w+)"
-    r"|(?P<mark>[(),:<>])"
-    r"|(?P<other>.)",
-    re.DOTALL,
-)
-
-
 _NUMBER = re.compile(r"[0-9]+(?:[lsy]|(?:e[0-9]+)?(?:[df]|bd)?)", re.IGNORECASE)
 """Words that Spark takes for numbers."""
-
-
-_EDGES = re.compile(r"/\*(?!\+)|\*/")
-"""Of a comment. What begins with `/*+` is a hint, and no comment, for Spark."""
-
-
-def _tokens(text: str) -> Iterator[_Token]:
-    at = 0
-    while at < len(text):
-        end = _comment_end(text, at)
-        if end is None:
-            yield _Token("unclosed", text[at:], TextSpan(at, at + 2))
-            return
-        found = _TOKENS.match(text, at) if end == at else None
-        if found and found.lastgroup != "space":
-            yield _Token(str(found.lastgroup), found[0], TextSpan(*found.span()))
-        at = found.end() if found else end
-
-
-def _comment_end(text: str, at: int) -> int | None:
-    """Where the comment ends that begins here, with those within it; None if one of them is not closed. `at` itself if
-    none begins here."""
-    found = _EDGES.match(text, at)
-    if not found or found[0] == "*/":
-        return at
-    depth = 0
-    for edge in _EDGES.finditer(text, at):
-        depth += -1 if edge[0] == "*/" else 1
-        if depth == 0:
-            return edge.end()
-    return None
 
 
 class _DdlParser:
@@ -155,7 +119,8 @@ class _DdlParser:
     of the grammar ends it."""
 
     def __init__(self, text: str) -> None:
-        self.tokens = list(_tokens(text))
+        self.text = text
+        self.tokens = list(tokens_of(text))
         self.end = TextSpan(len(text.rstrip()), len(text.rstrip()) + 1)
         self.next = 0
         self.depth = 0
@@ -164,13 +129,13 @@ class _DdlParser:
     # ---- tokens
 
     @property
-    def token(self) -> _Token:
-        token = self.tokens[self.next] if self.next < len(self.tokens) else _Token("end", "", self.end)
+    def token(self) -> Token:
+        token = self.tokens[self.next] if self.next < len(self.tokens) else Token("end", "", self.end)
         if token.kind == "unclosed":
             raise _Stop(token.at, "this comment is not closed: each `/*` in it, too, needs its `*/`")
         return token
 
-    def take(self) -> _Token:
+    def take(self) -> Token:
         token = self.token
         self.next += 1
         return token
@@ -181,7 +146,7 @@ class _DdlParser:
     def is_word(self, word: str) -> bool:
         return self.token.kind == "word" and self.token.text.lower() == word
 
-    def expect(self, mark: str, message: str) -> _Token:
+    def expect(self, mark: str, message: str) -> Token:
         if not self.is_mark(mark):
             raise _Stop(self.token.at, message)
         return self.take()
@@ -215,13 +180,42 @@ class _DdlParser:
                 raise _Stop(self.token.at, "`not` must be followed by `null`")
             self.take()
             nullable = False
+        self._comment()
+        generated, generated_at = self._generated(nullable) if what == "column" else ("", None)
+        self._comment()
+        return Column(name, kind, nullable, name_at, type_at, generated, generated_at)
+
+    def _comment(self) -> None:
         if self.is_word("comment"):
             self.take()
             if self.token.kind != "literal":
                 raise _Stop(self.token.at, "`comment` must be followed by text in single quotes")
             while self.token.kind == "literal":
                 self.take()
-        return Column(name, kind, nullable, name_at, type_at)
+
+    def _generated(self, nullable: bool) -> tuple[str, TextSpan | None]:
+        """The SQL of a column's values, if it has some, and where that is said."""
+        start = self.token.at
+        if not self.is_word("generated"):
+            return "", None
+        if not self._words("generated", "always", "as") or not self.is_mark("("):
+            raise _Stop(start, "a generated column is written `day date generated always as (to_date(placed_at))`")
+        if not nullable:
+            raise _Stop(start, "leave `not null` out: what SQL makes of a row may be null")
+        opening, depth = self.take(), 1
+        while depth:
+            token = self.take()
+            if token.kind == "end":
+                raise _Stop(opening.at, "this bracket is not closed: a `)` is missing")
+            depth += self._bracket(token)
+        sql = self.text[opening.at.end : token.at.start].strip()
+        if not sql:
+            raise _Stop(opening.at, "the brackets are empty: they hold the SQL of the column's values")
+        return sql, TextSpan(start.start, token.at.end)
+
+    @staticmethod
+    def _bracket(token: Token) -> int:
+        return {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
 
     def _name(self, what: str) -> tuple[str, TextSpan]:
         token = self.token
@@ -317,9 +311,9 @@ class _DdlParser:
             return f"`{name}<` is closed by `>`, not by `{self.token.text}`"
         return f"`{name}<` needs a comma or its `>` here, not {self.token.text!r}"
 
-    def _arguments(self) -> tuple[_Token, ...]:
+    def _arguments(self) -> tuple[Token, ...]:
         opening = self.take()
-        taken: list[_Token] = []
+        taken: list[Token] = []
         while not self.is_mark(")"):
             if taken:
                 self.expect(",", "a `)` is missing" if self.token.kind == "end" else "a comma or `)` is missing here")
@@ -331,7 +325,7 @@ class _DdlParser:
             raise _Stop(TextSpan(opening.at.start, closing.at.end), "the brackets are empty")
         return tuple(taken)
 
-    def _decimal(self, arguments: Sequence[_Token]) -> Type:
+    def _decimal(self, arguments: Sequence[Token]) -> Type:
         precision, scale = (*(int(each.text) for each in arguments[:2]), *(10, 0)[len(arguments[:2]) :])
         if len(arguments) > 2:
             self.mistakes.append(SchemaMistake(arguments[2].at, "a decimal has two numbers: `decimal(p,s)`"))
@@ -346,8 +340,11 @@ class _DdlParser:
 
     def _after_a_column(self) -> str:
         token = self.token
-        if token.kind == "word" and token.text.lower() in ("default", "generated", "primary", "unique", "references"):
-            return f"`{token.text}` is not allowed: a column has a name, a type, `not null` and a comment"
+        if token.kind == "word" and token.text.lower() in ("default", "primary", "unique", "references"):
+            return (
+                f"`{token.text}` is not allowed: a column has a name, a type, `not null`, a comment and"
+                " `generated always as (SQL)`"
+            )
         if token.kind == "word" and token.text.lower() == "null":
             return "leave `null` out: a column may be null unless it says `not null`"
         if token.kind in ("word", "quoted"):

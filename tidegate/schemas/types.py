@@ -72,13 +72,16 @@ Type: TypeAlias = Scalar | Decimal | Array | Map | Struct
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column, or a field of a struct. `name_at` and `type_at` are where its name and its type are in the DDL: two
-    columns are the same wherever they are."""
+    columns are the same wherever they are. `generated` is the SQL of its values, if no file has them, and
+    `generated_at` where that is said."""
 
     name: str
     type: Type
     nullable: bool
     name_at: TextSpan = field(compare=False)
     type_at: TextSpan = field(compare=False)
+    generated: str = ""
+    generated_at: TextSpan | None = field(default=None, compare=False)
 
 
 def nested(kind: Type) -> bool:

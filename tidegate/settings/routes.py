@@ -111,7 +111,12 @@ class RouteSettings(_FormatOptions):
     table_schema: str = Field(
         alias="schema",
         min_length=1,
-        description='The columns as Spark DDL: "id bigint not null, name string".',
+        description='The columns as Spark DDL: "id bigint not null, name string". Of a column that no file has: "day '
+        'date generated always as (to_date(placed_at))". See docs/formats.md.',
+    )
+    where: str = Field(
+        "",
+        description='Which rows land, as SQL of Spark: "amount > 0 and country is not null". See docs/formats.md.',
     )
     unknown: Literal["report", "keep", "add", "refuse", "ignore"] = Field(
         "report",
@@ -257,6 +262,7 @@ class RouteSettings(_FormatOptions):
 
     def route(self) -> Route:
         """This route as `tidegate.core` has it."""
+        schema, generated = _without_generated(self.table_schema)
         return Route(
             name=self.name,
             bucket=self.bucket,
@@ -264,13 +270,15 @@ class RouteSettings(_FormatOptions):
             suffix=self.suffix,
             dataset=Dataset(
                 table=self.table,
-                schema=self.table_schema + (f"\n\n, {REST} string" if self.unknown in KEEPING else ""),
+                schema=schema + (f"\n\n, {REST} string" if self.unknown in KEEPING else ""),
                 format=self.format,
                 partition_by=self.partition_by,
                 max_object_bytes=int(self.max_object_bytes),
                 replaces=self.on_overwrite == "replace",
                 skips=self.on_overwrite == "skip same bytes",
                 removes=self.on_delete == "remove",
+                where=self.where,
+                generated=generated,
                 options=FORMATS[self.format].carry(dict(self)),
             ),
             limits=replace(
@@ -284,3 +292,12 @@ class RouteSettings(_FormatOptions):
             audit_from=self.audit_from,
             lanes=self.lanes,
         )
+
+
+def _without_generated(schema: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    if "generated" not in schema.lower():
+        return schema, ()
+    # functions have settings, too: each import makes them start later
+    from tidegate.schemas.ddl import without_generated
+
+    return without_generated(schema)

@@ -85,7 +85,7 @@ class _Route:
             names = re.compile(key_pattern(self.text("from_key"))).groupindex
         except ValueError:
             return  # the field says it
-        there = {column.name: column.type for column in columns}
+        there = {column.name: column.type for column in columns if not column.generated}
         for name in names:
             if name not in there:
                 yield f"the schema has no column `{name}`; it has {', '.join(there)}"

@@ -98,7 +98,8 @@ def try_files(
 def decoding_of(route: Route) -> Decoding:
     """How the files of a route are decoded. Raises SettingsError."""
     try:
-        decoding = Decoding(route.dataset, arrow_schema(route.dataset.schema))
+        generated = [name for name, _ in route.dataset.generated]
+        decoding = Decoding(route.dataset, arrow_schema(route.dataset.schema, without=generated))
         decoding.prepare()
     except ValueError as error:
         raise SettingsError(f"route {route.name}: {first_line(error)}") from error
@@ -145,6 +146,8 @@ def show(one: TriedFile, route: Route) -> None:
         rows = counted(trial.rows, "row")
         piecewise = ", decoded piece by piece" if trial.piecewise else ""
         out.print(Text.assemble((f"{rows}: ", "green"), f"{one.sample.name} ({size}{piecewise})"), soft_wrap=True)
+        if names := [*(["where"] if route.dataset.where else []), *(name for name, _ in route.dataset.generated)]:
+            out.print(Text.assemble(("    by the job only: ", "yellow"), f"{', '.join(names)} (SQL)"), soft_wrap=True)
     if trial.rejected:
         several = counted(trial.rejected, "row")
         out.print(Text.assemble(("    set aside: ", "yellow"), f"{several}, in {route.dataset.rejected_table}"))

@@ -72,7 +72,7 @@ def _another_type(table: str, name: str, there: str, wanted: str) -> str:
         return f"{said} Run: {alter} ALTER COLUMN {column} TYPE {wanted}"
     anew = (
         f" Or empty the column and resume, run: {alter} DROP COLUMN {column}; {alter} ADD COLUMN {column} {wanted};"
-        " then `tidegate resend --reload` fills it from the files that have landed."
+        " then `tidegate resend s3://BUCKET/PREFIX --reload` fills it from the files that have landed."
     )
     return (
         f"{said} A table takes no such change: change the schema back and resume this batch."

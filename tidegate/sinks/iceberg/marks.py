@@ -14,6 +14,8 @@ BATCH = "tidegate.batch"
 check."""
 DRIVER = "tidegate.driver"
 ATTEMPT = "tidegate.attempt"
+WHERE, GENERATED = "tidegate.where", "tidegate.generated."
+"""The SQL by which rows were left out, and that of each generated column, before its name."""
 ON_TOP_OF = "tidegate.on-top-of"
 """On a staged snapshot of what leaves the table: the staged snapshot of the rows for which it does."""
 ADDED, REMOVED = ("added-data-files",), ("deleted-data-files", "added-delete-files", "removed-delete-files")

@@ -6,15 +6,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
-from pyspark.errors import ArithmeticException, ParseException, PySparkException
+import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from tidegate.core.manifests import OwnedUpload, bin_pack, pack_tasks, unpack_task
+from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Read
 from tidegate.core.publication import Floor, History, Published, Unprovable
 from tidegate.core.receipts import RejectedRows
@@ -25,26 +26,24 @@ from tidegate.flows.sink import Hopeless, RejectedUndecided, SeenVersion, Staged
 from tidegate.formats.decode import decoder
 from tidegate.formats.registry import KEEP, REST, adds, share_of_bad_rows, unknown_of
 from tidegate.reading.reader import Reader, with_lineage
+from tidegate.sinks.iceberg import shares
 from tidegate.sinks.iceberg.causes import MISTAKES, cause
-from tidegate.sinks.iceberg.columns import ColumnFacts, misfit
+from tidegate.sinks.iceberg.columns import misfit
 from tidegate.sinks.iceberg.data_files.layout import BySpark, Layout, layout
 from tidegate.sinks.iceberg.data_files.write import MOST_PARTITIONS
+from tidegate.sinks.iceberg.ddl import facts_of, struct_of
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import ATTEMPT, BATCH, DRIVER
 from tidegate.sinks.iceberg.rejected import create_rejected, rejected_rows
-from tidegate.sinks.iceberg.splits import Splits, SplitTask, endings_of, in_splits, read_whole, split_tasks, survey
+from tidegate.sinks.iceberg.route_sql import Judge, RouteSql, accounted, in_files, require_sql, session, sql_of, sums_of
+from tidegate.sinks.iceberg.shares import is_for_driver, shared_out
+from tidegate.sinks.iceberg.splits import Splits, endings_of, read_whole, survey
 from tidegate.sinks.iceberg.spoiled import without_spoiled
 from tidegate.sinks.iceberg.table import BRANCHES, IcebergTable
 from tidegate.sinks.iceberg.target import IcebergTarget, asking
-from tidegate.sinks.iceberg.tasks import files_of_driver, files_of_tasks, rows_of_tasks
+from tidegate.sinks.iceberg.tasks import files_of_driver, files_of_rows, files_of_tasks, rows_of_tasks
 from tidegate.sinks.iceberg.told import Task, Told
 from tidegate.sinks.iceberg.widen import MOST_ADDED, ROUNDS, FoundNames, add_columns, beside
-
-TASK_BYTES = 64_000_000
-TASK_OBJECTS = 10_000
-DRIVER_BYTES = 8_000_000
-DRIVER_OBJECTS = 1_000
-"""What a driver reads itself: up to that it takes half as long as Spark's tasks, from 30 MB on longer."""
 
 log = logging.getLogger("tidegate.sinks")
 
@@ -98,7 +97,13 @@ class IcebergSink:
     @property
     def marks(self) -> dict[str, str]:
         """The properties in the summary of each snapshot that this driver stages."""
-        return {BATCH: self.batch, DRIVER: self.driver, ATTEMPT: str(self.attempt)}
+        marks = {BATCH: self.batch, DRIVER: self.driver, ATTEMPT: str(self.attempt)}
+        return {**marks, **self.sql.marks} if self.sql else marks
+
+    @cached_property
+    def sql(self) -> RouteSql | None:
+        """What the route says of its rows in SQL."""
+        return sql_of(self.dataset, struct_of(self.dataset.schema))
 
     @property
     def branches(self) -> str:
@@ -119,7 +124,9 @@ class IcebergSink:
     def prepare(self) -> None:
         """Create the table if it is absent; refuse one whose columns do not fit the route's schema. The same of the
         table of rejected rows, if the route has one."""
-        struct = _struct(self.dataset.schema)
+        struct = in_files(self.dataset, struct_of(self.dataset.schema))
+        if self.sql:
+            require_sql(self.spark, self.sql, struct)
         try:
             decoder(self.dataset.format, to_arrow_schema(struct), self.dataset.options)
         except (ValueError, TypeError, PySparkException) as error:
@@ -148,7 +155,7 @@ class IcebergSink:
 
     def require_columns(self) -> None:
         with asking():
-            wanted = facts_of(_struct(with_lineage(self.dataset.schema)))
+            wanted = facts_of(struct_of(with_lineage(self.dataset.schema)))
             there = facts_of(self.iceberg.schema)
             lacks = {name: each.type for name, each in wanted.items() if name not in there and each.nullable}
             if not adds(self.dataset.options):
@@ -157,7 +164,7 @@ class IcebergSink:
                 add_columns(self.iceberg, lacks)
                 there = facts_of(self.iceberg.schema)
             if reason := misfit(self.dataset.table, there, wanted, self.iceberg.now_called):
-                raise Hopeless(reason)
+                raise Hopeless(reason.replace("abort BATCH", f"abort {self.batch}"))
 
     def position(self) -> Floor:
         return self.target.position()
@@ -197,7 +204,7 @@ class IcebergSink:
     def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False, at: int | None = None) -> Staged:
         reader = self._reader(careful)
         with asking():
-            splits = survey(self.spark.sparkContext, reader, items, TASK_BYTES)
+            splits = survey(self.spark.sparkContext, reader, items, shares.TASK_BYTES)
         branches = self._branches()
         # of the last staging: no name is added for a file that was spoiled
         found: dict[str, str] = {}
@@ -226,7 +233,7 @@ class IcebergSink:
             dataset = replace(self.dataset, partition_by=self.iceberg.partition_by)
             reader = Reader(
                 dataset,
-                to_arrow_schema(_struct(self.dataset.schema)),
+                to_arrow_schema(in_files(self.dataset, struct_of(self.dataset.schema))),
                 self.batch,
                 datetime.datetime.now(datetime.UTC),
                 self.landing_owner,
@@ -243,7 +250,7 @@ class IcebergSink:
             elif found:  # to look costs a call for each schema that the table has had
                 add_columns(self.iceberg, found, self.batch)
             filled = beside(
-                self.iceberg.schema, _struct(with_lineage(self.dataset.schema)), reader.dataset.partition_by
+                self.iceberg.schema, struct_of(with_lineage(self.dataset.schema)), reader.dataset.partition_by
             )
         return replace(reader, beside=to_arrow_schema(StructType(filled)))
 
@@ -272,7 +279,7 @@ class IcebergSink:
             return RejectedRows(table, iceberg.position().table_uuid, staged, added, reading_of(self.dataset))
 
     def _rejected_rows(self, reader: Reader, items: Sequence[OwnedUpload]) -> Any:
-        return rejected_rows(self.spark, reader, items, TASK_BYTES, TASK_OBJECTS)
+        return rejected_rows(self.spark, reader, items, shares.TASK_BYTES, shares.TASK_OBJECTS)
 
     def _stage_once(
         self,
@@ -286,13 +293,17 @@ class IcebergSink:
         """Stage the rows of `items` on a new branch, the next of `branches`. A file that is not to be read in splits
         again leaves `splits`. `found` becomes the names that may become columns."""
         names = self.spark.sparkContext.accumulator({}, FoundNames())
-        with asking():
-            staged, added, told = self._stage_rows(reader, self._tasks(items, splits), next(branches), at, names)
+        tasks = shared_out(items, splits, self.spark.sparkContext.defaultParallelism, reads=self.reads)
+        with asking(), session(self.spark, self.sql):
+            staged, added, told = self._stage_rows(reader, tasks, next(branches), at, names)
             whole = partial(read_whole, self.spark.sparkContext, reader)
-            reads = endings_of(items, splits, Endings.plain(told.of_splits.value), whole)
+            reads = Endings.plain(told.endings.value)
+            reads |= endings_of(items, splits, Endings.plain(told.of_splits.value), whole)
+            if self.sql:
+                reads = accounted(self.spark, self.sql, items, reads, told.sums.value)
         found.clear()
         found.update(names.value)
-        return Staged(staged, added, {**Endings.plain(told.endings.value), **reads}, slowly=told.slowly)
+        return Staged(staged, added, reads, slowly=told.slowly)
 
     def let_rows_go(self) -> None:
         with asking():
@@ -317,13 +328,17 @@ class IcebergSink:
         ended."""
         iceberg = self.iceberg
         loaded = iceberg.loaded()
-        encoded = replace(reader, encoded=True)
-        found = layout(loaded.facts(), encoded.emitted, dict(self.spark.conf.getAll))
+        encoded = replace(reader, encoded=not self.sql)
+        emitted = self._emitted(encoded)
+        found = layout(loaded.facts(), emitted, dict(self.spark.conf.getAll))
         self.layout = found if isinstance(found, Layout) else None
         if isinstance(found, Layout):
             told = self._told(names)
             read = partial(told.read, encoded)
-            if self._reads_itself(encoded, tasks):
+            if self.sql:
+                rows = rows_of_tasks(self.spark, tasks, read, from_arrow_schema(encoded.emitted))
+                files = files_of_rows(self.sql.evaluated(rows), self._judge(emitted, told).rows, found, branch)
+            elif self.reads and not reader.careful and is_for_driver(tasks):
                 files = files_of_driver(tasks[0], read, found, branch)
             else:
                 files = files_of_tasks(self.spark, tasks, read, found, branch)
@@ -334,8 +349,10 @@ class IcebergSink:
             )
         log.info("Spark writes the data files of table %s: %s", self.table, found.reason)
         told = replace(self._told(names), slowly=found.reason if found.avoidable else "")
-        columns = from_arrow_schema(reader.emitted)
-        rows = rows_of_tasks(self.spark, tasks, partial(told.read, reader), columns)
+        rows = rows_of_tasks(self.spark, tasks, partial(told.read, reader), from_arrow_schema(reader.emitted))
+        if self.sql:
+            judged = self._judge(emitted, told).rows
+            rows = self.sql.evaluated(rows).mapInArrow(judged, from_arrow_schema(emitted))
         for name in (each.name for each in iceberg.schema if each.name not in rows.columns):
             rows = rows.withColumn(name, lit(None))
         return (*iceberg.stage(rows, branch, self.marks, at), told)
@@ -343,25 +360,18 @@ class IcebergSink:
     def _told(self, names: Any) -> Told:
         context = self.spark.sparkContext
         endings = context.accumulator({}, Endings[int]()), context.accumulator({}, Endings[tuple[int, int]]())
-        return Told(*endings, names)
+        return Told(*endings, names, sums_of(context))
 
-    def _tasks(self, items: Sequence[OwnedUpload], splits: Splits) -> list[Task]:
-        split = set(in_splits(items, splits))
-        whole = [position for position in range(len(items)) if position not in split]
-        sizes = [items[position].upload.size for position in whole]
-        tasks = bin_pack(
-            sizes,
-            parallelism=1 if self.reads and _is_small(sizes) else self.spark.sparkContext.defaultParallelism,
-            task_bytes=TASK_BYTES,
-            task_objects=TASK_OBJECTS,
-        )
-        packed = pack_tasks(items, [[whole[number] for number in task] for task in tasks])
-        return [*packed, *split_tasks(items, splits)]
+    def _emitted(self, reader: Reader) -> Any:
+        """The schema of the rows that land."""
+        if not self.sql:
+            return reader.emitted
+        columns = to_arrow_schema(struct_of(self.dataset.schema))
+        return pa.schema([*columns, *(each for each in reader.emitted if each.name not in reader.schema.names)])
 
-    def _reads_itself(self, reader: Reader, tasks: Sequence[Task]) -> bool:
-        if not self.reads or reader.careful or len(tasks) != 1 or isinstance(tasks[0], SplitTask):
-            return False
-        return _is_small([item.upload.size for _, item in unpack_task(tasks[0])])
+    def _judge(self, emitted: Any, told: Told) -> Judge:
+        names = tuple(name for name, _ in self.dataset.generated)
+        return Judge(emitted, names, tuple(self.iceberg.partition_by), told.sums)
 
     # ---- publishing
 
@@ -383,18 +393,3 @@ def _also(read: Read | None, first: Read | None) -> Read | None:
     if read is None or first is None:
         return read
     return replace(read, unknown=few((*first.unknown, *read.unknown)))
-
-
-def _is_small(sizes: Sequence[int]) -> bool:
-    return len(sizes) <= DRIVER_OBJECTS and sum(sizes) <= DRIVER_BYTES
-
-
-def facts_of(struct: StructType) -> dict[str, ColumnFacts]:
-    return {column.name: ColumnFacts(column.dataType.simpleString(), column.nullable) for column in struct}
-
-
-def _struct(ddl: str) -> StructType:
-    try:
-        return cast(StructType, StructType.fromDDL(ddl))
-    except (ParseException, ArithmeticException) as error:
-        raise Hopeless(f"the route's schema is not Spark DDL: {cause(error)}") from error

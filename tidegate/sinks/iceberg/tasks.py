@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from tidegate.sinks.iceberg.causes import TaskFailed
@@ -19,6 +20,20 @@ def files_of_tasks(
     scattered over many partitions: then no table may have any of the files, and those that are there are removed."""
     found = _of_tasks(spark, tasks, lambda number, task: write(layout, f"{name}-{number:05}", read(task)), WRITTEN)
     return _written([each.asDict() for each in found.collect()], layout)
+
+
+def files_of_rows(
+    rows: Any, judged: Callable[[Iterator[Any]], Iterator[Any]], layout: Layout, name: str
+) -> list[DataFile] | None:
+    """The same of a DataFrame, of which `judged` takes each task's rows."""
+
+    def of_task(batches: Iterator[Any]) -> Iterator[Any]:
+        task = TaskContext.get()
+        assert task is not None, "rows are written by a task"
+        with TaskFailed.told():
+            yield from write(layout, f"{name}-{task.partitionId():05}", judged(batches))
+
+    return _written([each.asDict() for each in rows.mapInArrow(of_task, WRITTEN).collect()], layout)
 
 
 def files_of_driver(task: T, read: Callable[[T], Iterator[Any]], layout: Layout, name: str) -> list[DataFile] | None:

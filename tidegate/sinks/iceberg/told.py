@@ -20,11 +20,13 @@ Task = bytes | SplitTask
 
 @dataclass(frozen=True)
 class Told:
-    """What the tasks of one job tell of the uploads, and of the splits of some. `slowly` is as in `Staged`."""
+    """What the tasks of one job tell of the uploads, and of the splits of some. `sums` are those of the rows that are
+    left out (`route_sql`). `slowly` is as in `Staged`."""
 
     endings: Any
     of_splits: Any
     names: Any
+    sums: Any = None
     slowly: str = ""
 
     def read(self, reader: Reader, task: Task) -> Iterator[Any]:
