@@ -49,7 +49,9 @@ def _typed(kind: pa.DataType, known: Any, what: str) -> pa.DataType:
     """The type, with the ids of what is nested in it."""
     nested = known["type"] if isinstance(known, Mapping) else None
     if pa.types.is_struct(kind) and nested == "struct":
-        return pa.struct(_fields(kind, known, f"field of {what}"))
+        # fields of a struct that is null are, too, and Arrow writes no null where the file may have none. Readers take
+        # a value that is always there for one that is demanded; `conform` has seen to it
+        return pa.struct([each.with_nullable(True) for each in _fields(kind, known, f"field of {what}")])
     if pa.types.is_list(kind) and nested == "list":
         of, element = f"element of {what}", kind.value_field
         typed = element.with_type(_typed(element.type, known["element"], of))
