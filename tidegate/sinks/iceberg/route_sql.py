@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -61,7 +61,6 @@ VARYING = frozenset(
 PASSING = re.compile(r"['\"]\s*(now|today|tomorrow|yesterday)\b[^'\"]*['\"]", re.IGNORECASE)
 """Texts that Spark reads as times of today, if they stand in the SQL."""
 
-K = TypeVar("K")
 LeftOut = dict[tuple[int, str, str], tuple[int, int, bytes, str]]
 """By task, uri and version: how many rows are left out, and the number of the first row that fails, -1 if none does,
 with the row as Arrow writes it, or with what is wrong with it."""
