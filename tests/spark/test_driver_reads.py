@@ -10,6 +10,7 @@ from tests.spark.world import World
 from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import Failure
 from tidegate.flows.publish import Attempt, run
+from tidegate.sinks.iceberg import shares
 from tidegate.sinks.iceberg import sink as sinks
 
 pytestmark = pytest.mark.spark
@@ -67,7 +68,7 @@ def test_the_driver_stages_what_tasks_would(world: World, batch: str, tasks: lis
 def test_what_is_not_small_is_read_by_tasks(
     world: World, batch: str, tasks: list[int], monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(sinks, limit, 1)
+    monkeypatch.setattr(shares, limit, 1)
     world.seal(batch, world.put(FILES))
     assert run(reading(world, batch), "ingest") == 0
     assert len(tasks) == 1
