@@ -16,7 +16,7 @@ from tidegate.core.outcomes import DROPPED, Tally
 from tidegate.core.receipts import Outcomes, Receipt
 from tidegate.core.replacing import HeldRows
 from tidegate.core.routes import Dataset, encode_dataset
-from tidegate.flows.landed_versions import Left, _counted, _left
+from tidegate.flows.landed_versions import Left, _counted, left_the_table
 from tidegate.flows.ports import Ports
 from tidegate.flows.trace import Trace, landed_beside
 
@@ -129,7 +129,7 @@ def test_what_a_later_version_has_replaced_is_not_counted():
 
     def counted(count: int) -> Mapping[str, int]:
         known = {PLACE: list(batches.items())[:count]}
-        return _counted(PLACE, known[PLACE], _left(known, NO_PORTS))
+        return _counted(PLACE, known[PLACE], left_the_table(known, NO_PORTS))
 
     assert [counted(count)["lake.raw.flights"] for count in (2, 3, 4)] == [2, 1, 2]
     traces = [Trace(each, None, batches[each], rows=1) for each in claims[:2]]
@@ -149,4 +149,4 @@ def test_who_took_whose_place_is_what_the_batches_say_and_not_when_they_ended():
     work.put(batch_folder("02") + "receipt.json", Receipt.of(outcomes, "02", 77).encode())
     known = {PLACE: [(claim("v1"), first), (claim("v2"), second)]}
     ports = cast(Ports, SimpleNamespace(work=work))
-    assert _left(known, ports) == {(URI, "v1", "01"): Left("v2", 20, deleted=False)}
+    assert left_the_table(known, ports) == {(URI, "v1", "01"): Left("v2", 20, deleted=False)}

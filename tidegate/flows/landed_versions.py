@@ -48,11 +48,14 @@ def versions_of(
     """Of the first `MOST_ASKED` of these objects, how many versions have landed, by table; and which rows have left a
     table, as far as the batches say it that took their place."""
     found = _claims_of(places, ports)
-    left = _left(found, ports)
+    left = left_the_table(found, ports)
     return {place: _counted(place, claims, left) for place, claims in found.items()}, left
 
 
-def _left(found: Mapping[ObjectPlace, Sequence[tuple[Claim, Batch | None]]], ports: Ports) -> Mapping[RowsPlace, Left]:
+def left_the_table(
+    found: Mapping[ObjectPlace, Sequence[tuple[Claim, Batch | None]]], ports: Ports
+) -> Mapping[RowsPlace, Left]:
+    """Which rows of these objects have left a table. `found` are their claims, each with the batch of its notice."""
     batches: dict[str, Batch] = {}
     landed: dict[tuple[str, str], list[tuple[Claim, Batch]]] = {}
     brought: dict[tuple[str, str], str] = {}

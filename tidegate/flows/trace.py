@@ -21,7 +21,7 @@ from tidegate.core.receipts import rejected_in_parts, rows_in_parts
 from tidegate.core.replacing import HeldRows, RowsPlace
 from tidegate.core.routes import REJECTED, Route
 from tidegate.core.times import iso
-from tidegate.flows.landed_versions import Left, keeps_latest_only, versions_of
+from tidegate.flows.landed_versions import Left, keeps_latest_only, left_the_table
 from tidegate.flows.needs import NextStep, ways_out
 from tidegate.flows.outcomes import published_outcomes
 from tidegate.flows.ports import Ports, Work
@@ -203,7 +203,7 @@ def _left(bucket: str, key: str, traces: Sequence[Trace], ports: Ports) -> Mappi
     if sum(each.outcome == Outcome.COMMITTED for each in traces) < 2:
         return {}
     with suppress(TidegateError):
-        return versions_of([(bucket, key)], ports)[1]
+        return left_the_table({(bucket, key): [(each.claim, each.batch) for each in traces]}, ports)
     return {}
 
 

@@ -33,6 +33,7 @@ from tidegate.core.routes import Dataset
 from tidegate.flows.sink import Hopeless
 from tidegate.formats.paths import Misplaced, in_path, misplaced
 from tidegate.sinks.iceberg.causes import TaskFailed, cause
+from tidegate.sinks.iceberg.ddl import struct_of
 from tidegate.sinks.iceberg.marks import GENERATED, WHERE
 
 SESSION = {
@@ -108,11 +109,11 @@ class RouteSql:
         return said | {f"{GENERATED}{name}": sql for name, _, sql in self.generated}
 
 
-def sql_of(dataset: Dataset, columns: StructType) -> RouteSql | None:
-    """None if the route says nothing in SQL. `columns` are those of the table."""
+def sql_of(dataset: Dataset) -> RouteSql | None:
+    """None if the route says nothing in SQL."""
     if not (dataset.where or dataset.generated):
         return None
-    types = {each.name: each.dataType for each in columns}
+    types = {each.name: each.dataType for each in struct_of(dataset.schema)}
     return RouteSql(dataset.where, tuple((name, types[name], sql) for name, sql in dataset.generated))
 
 

@@ -103,7 +103,7 @@ class IcebergSink:
     @cached_property
     def sql(self) -> RouteSql | None:
         """What the route says of its rows in SQL."""
-        return sql_of(self.dataset, struct_of(self.dataset.schema))
+        return sql_of(self.dataset)
 
     @property
     def branches(self) -> str:
