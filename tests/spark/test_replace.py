@@ -49,15 +49,15 @@ def put(world: World, *ids: int, key: str = KEY, broken: bool = False) -> Upload
     return Upload(VERSIONED, key, version, len(body))
 
 
-def sealed(world: World, batch: str, *uploads: Upload) -> None:
-    part = make_part("n" * 40, uploads[0].bucket, uploads)
+def sealed(world: World, batch: str, *uploads: Upload, reloads: bool = False) -> None:
+    part = make_part("n" * 40, uploads[0].bucket, uploads, again=reloads, reloads=reloads)
     world.work.put(batch_folder(batch) + part.name, part.body)
     listed = Sealed(batch, "route", (part.name,), part.objects, part.size)
     world.work.put(batch_folder(batch) + "sealed.json", listed.encode())
 
 
-def landed(world: World, batch: str, *uploads: Upload) -> None:
-    sealed(world, batch, *uploads)
+def landed(world: World, batch: str, *uploads: Upload, reloads: bool = False) -> None:
+    sealed(world, batch, *uploads, reloads=reloads)
     assert run(world.attempt(batch, 1), "ingest") == 0, world.failure(batch, 1)
 
 
@@ -207,15 +207,23 @@ def test_a_rollback_brings_the_earlier_version_back_and_the_next_one_replaces_it
     assert world.ids() == [3]
 
 
-def test_a_route_that_appended_may_replace(world: World, batch: str) -> None:
-    """What is there twice goes with the next version."""
+@pytest.mark.parametrize("reloaded", [None, 0, 1])
+def test_a_route_that_appended_may_replace(world: World, batch: str, reloaded: int | None) -> None:
+    """What is there twice goes with the next version, or with a reload of either."""
     world.dataset = replace(world.dataset, replaces=False)
-    for number in (1, 2):
-        landed(world, f"{batch}{number}", put(world, number))
+    uploads = [put(world, number) for number in (1, 2)]
+    for number, upload in enumerate(uploads):
+        landed(world, f"{batch}{number}", upload)
     assert world.ids() == [1, 2]
     world.dataset = replace(world.dataset, replaces=True)
-    landed(world, f"{batch}3", put(world, 3))
-    assert world.ids() == [3]
+    if reloaded is None:
+        landed(world, f"{batch}3", put(world, 3))
+        assert world.ids() == [3]
+    else:
+        landed(world, f"{batch}3", uploads[reloaded], reloads=True)
+        assert world.ids() == [2]
+        (gone,) = {each.version for each in world.outcomes(f"{batch}3").replaced} - {uploads[1].version}
+        assert gone == uploads[0].version
 
 
 @pytest.mark.parametrize("format_version", [2, 3])

@@ -1,13 +1,17 @@
 """What a route says of its rows in SQL, on a real Spark: which ones land, and what they have in generated columns."""
 
 import json
+import signal
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from tests.spark.test_publish import start_driver
 from tests.spark.test_replace import landed, put
 from tests.spark.test_replace import world as world_that_replaces
 from tests.spark.world import World
+from tests.support.patience import HANGING, eventually
 from tidegate.core.receipts import Tally
 from tidegate.flows.publish import run
 from tidegate.flows.sink import Hopeless
@@ -112,11 +116,61 @@ def test_sql_may_have_a_comment_and_reads_no_environment(route: World, batch: st
 
 def test_what_spark_says_of_a_row_may_be_no_error_of_python(route: World, batch: str) -> None:
     schema = "id bigint, text string, at timestamp, far date, x struct<a: int>"
-    generated = (("far", "date_add(date'9999-12-31', cast(id as int))"), ("x", "struct(cast(text as int))"))
+    generated = (("far", "date_add(date'9999-12-31', cast(id as int) - 2)"), ("x", "struct(cast(text as int))"))
     route.dataset = replace(route.dataset, schema=schema, generated=generated)
     tally = land(route, batch, {"a.json": lines((2, "1"), (3, "x")), "b.json": lines((2, "5"))})
     assert (tally.rows, tally.quarantined) == (1, 1)
     assert route.outcomes(batch).endings[0].error.startswith("row 2: column x (CAST_INVALID_INPUT)")
+
+
+def test_a_generated_value_that_no_file_may_have_has_its_file_quarantined(route: World, batch: str) -> None:
+    schema = "id bigint, text string, at timestamp, far date, x struct<a: timestamp>, y int not null"
+    generated = (
+        ("far", "date_add(date'9999-12-31', cast(text as int))"),
+        ("x", "struct(timestamp_micros(id * 100000000000000000))"),
+        ("y", "nullif(length(text), 2)"),
+    )
+    route.dataset = replace(route.dataset, schema=schema, generated=generated)
+    files = {"a.json": lines((2, "0")), "b.json": lines((2, "0"), (2, "1")), "c.json": lines((4, "0"))}
+    tally = land(route, batch, {**files, "d.json": lines((2, "-1"))})
+    assert (tally.rows, tally.quarantined) == (1, 3)
+    assert sorted(each.error for each in route.outcomes(batch).endings) == [
+        "row 1: column x.a of the route is outside the years 0001 to 9999: correct it",
+        "row 1: column y of the route is null or missing, and the schema says not null: give it a value, or take"
+        " `not null` away",
+        "row 2: column far of the route is outside the years 0001 to 9999: correct it",
+    ]
+
+
+@pytest.mark.parametrize("die_before", ["publish", "write_receipt"])
+def test_a_driver_that_is_killed_leaves_out_and_counts_once(
+    route: World, warehouse: Path, batch: str, die_before: str
+) -> None:
+    route.seal(batch, route.put({"a.json": lines((1, "7"), (3, "2")), "b.json": lines((5, "x"))}))
+    killed = start_driver(route, warehouse, batch, 1, die_before=die_before)
+    assert killed.wait(HANGING) == -signal.SIGKILL
+    assert run(route.attempt(batch, 2), "ingest") == 0
+    receipt = route.receipt(batch)
+    assert receipt is not None
+    assert [each[0] for each in found(route)] == [3]
+    assert (receipt.tally.rows, receipt.tally.left_out, receipt.tally.quarantined) == (1, 1, 1)
+
+
+def test_two_drivers_with_other_sql_land_each_row_once(
+    route: World, warehouse: Path, batch: str, tmp_path: Path
+) -> None:
+    """Twins of a batch, of which one has the settings from before: what one of them has counted is what is there."""
+    route.seal(batch, route.put({"a.json": lines(*((number, "1") for number in range(9)))}))
+    before = replace(route.dataset, where="id > 5")
+    drivers = [start_driver(each, warehouse, batch, 1, gate=tmp_path) for each in (route, World(before, route.spark))]
+    eventually(lambda: len(list(tmp_path.glob("waiting-*"))), lambda count: count == 2, waiting_for="both to stage")
+    (tmp_path / "open").touch()
+    assert [each.wait(HANGING) for each in drivers] == [0, 0]
+    (landed_as,) = route.published()
+    receipt, ids = route.receipt(batch), [each[0] for each in found(route)]
+    assert receipt is not None
+    assert (receipt.tally.rows, receipt.tally.left_out) == (len(ids), 9 - len(ids))
+    assert ids == [each for each in range(9) if each > (1 if landed_as.summary["tidegate.where"] == "id > 1" else 5)]
 
 
 def test_it_replaces_with_what_is_left(replacing: World, batch: str) -> None:

@@ -71,12 +71,14 @@ class Contest:
     """Of the uploads of a batch. `outdated` are older than what the table holds of their object: they bring nothing.
     The others have `ranks`, 0 for the latest of its object, and the latest that can be read wins; None if the route
     appends. `held` is what the table holds of their objects. To the winner the other versions give way, and its own
-    rows if it is among those that are `reloaded`."""
+    rows if it is among those that are `reloaded`. What is reloaded and outdated has rows beside a later version, if the
+    route appended before: these are `doubled`, and leave."""
 
     outdated: Set[Identity]
     ranks: Mapping[Identity, int] | None
     held: Mapping[str, Sequence[HeldRows]]
     reloaded: Set[Identity] = frozenset()
+    doubled: Sequence[HeldRows] = ()
 
     def losers(self, committed: Iterable[Upload]) -> Mapping[Identity, Upload]:
         """Those of the committed uploads that are not the latest of their object, with that one."""
@@ -99,8 +101,9 @@ class Contest:
         return {}
 
     def gives_way(self, winners: Iterable[Upload]) -> list[HeldRows]:
-        """What the table holds of the objects of these, and does not keep."""
-        return [held for each in winners for held in self.held.get(each.uri, ()) if self._gives_way(held, each)]
+        """What the table holds of the objects of these, and does not keep; and what was doubled."""
+        gone = [held for each in winners for held in self.held.get(each.uri, ()) if self._gives_way(held, each)]
+        return [*gone, *(each for each in self.doubled if each not in gone)]
 
     def _gives_way(self, held: HeldRows, winner: Upload) -> bool:
         if held.version == winner.version:
@@ -148,4 +151,11 @@ def contest(
             outdated.add(upload.identity)
         else:
             ranks[upload.identity] = place
-    return Contest(outdated, ranks, there, reloaded)
+    doubled = [
+        held
+        for each in uploads
+        if each.identity in outdated & reloaded
+        for held in there.get(each.uri, ())
+        if held.version == each.version
+    ]
+    return Contest(outdated, ranks, there, reloaded, doubled)

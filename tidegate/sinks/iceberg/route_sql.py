@@ -31,7 +31,10 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
 from tidegate.flows.sink import Hopeless
+from tidegate.formats.columns import conform
 from tidegate.formats.paths import Misplaced, in_path, misplaced
+from tidegate.formats.reasons import Undecodable
+from tidegate.formats.unfit import Unfit
 from tidegate.sinks.iceberg.causes import TaskFailed, cause
 from tidegate.sinks.iceberg.ddl import struct_of
 from tidegate.sinks.iceberg.marks import GENERATED, WHERE
@@ -222,11 +225,23 @@ class Judge:
                     sums.count(batch, values.is_null(), lands)
                     batch = batch.filter(lands)
                 table = pa.Table.from_batches([self._of_table(batch)])
-                while in_paths and (found := misplaced(table, in_paths)):
+                while found := self._unfit(table) or (misplaced(table, in_paths) if in_paths else None):
                     table = sums.spoil(table, found)
                 yield from table.to_batches()
             if sums.of:
                 self.sums.add(sums.of)
+
+    def _unfit(self, table: pa.Table) -> Misplaced | None:
+        """A row with a generated value that no file may have either: of the year 10000, or null in what is not null."""
+        for name in self.generated:
+            try:
+                conform(table.select([name]), pa.schema([self.emitted.field(name)]), texts=False)
+            except Undecodable as error:
+                if error.row is None or not isinstance(unfit := error.__cause__, Unfit):
+                    raise
+                # without the value, which is in the message of the other
+                return Misplaced(error.row, f"column {name}{unfit.path} of the route {unfit}")
+        return None
 
     def _of_table(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         values = batch.column(EVALUATED).field(1)
