@@ -106,7 +106,8 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     counted = Counter(endings.get(_place(each), "committed") for each in registered)
     rejected = sum(len(_rows(world, each)) for each in world.published_rejected(batch))
     tally = {**{name: counted[name] for name in OUTCOMES}, "rows": len(_rows(world, stored)), "rejected": rejected}
-    tally |= {"replaced": len(gave_way(world, stored)), "left_out": 0}
+    landed = {_place(each) for each in registered} - endings.keys()
+    tally |= {"replaced": len(gave_way(world, stored)), "left_out": _left_out(world, landed)}
     for where, said in (
         ("receipt", receipt["tally"]),
         ("record", item["tally"]),
@@ -117,6 +118,15 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     if item["objects"] != len(registered):
         yield f"its header says {item['objects']} uploads, its manifest {len(registered)}"
     yield from _claims(world, batch, {_place(each): endings.get(_place(each), "") for each in registered})
+
+
+def _left_out(world: World, landed: Set[tuple[str, str, str]]) -> int:
+    """The rows of these uploads that their route leaves out."""
+    files = {(uri, version): put for put in world.history for uri, version in [named(put)]}
+    found = [files[f"s3://{bucket}/{key}", version] for bucket, key, version in landed]
+    aside, where = world.sets_aside, world.knobs.where
+    counted = ((rows_of(put, sets_aside=aside), rows_of(put, sets_aside=aside, where=where)) for put in found)
+    return sum(len(all_rows) - len(rows) for all_rows, rows in counted)
 
 
 def _rolled_back(world: World, table: str, batch: str) -> set[int]:
@@ -197,6 +207,27 @@ def dropped_for_good(world: World, each: ManifestUpload) -> bool:
 
 def _place(each: ManifestUpload) -> tuple[str, str, str]:
     return each.bucket, each.key, each.version
+
+
+def lands(value: object, where: str) -> bool:
+    """What a route says of its rows (`Knobs.where`)."""
+    assert where in ("", "id % 10 <> 1"), where
+    return not where or not isinstance(value, int) or value % 10 != 1
+
+
+def rows_of(version: Version, *, sets_aside: bool = False, where: str = "") -> list[tuple[int, int | str]]:
+    """(number, value) of each row of a file; none if it is broken. If bad rows are set aside, their value is their
+    text, and a file is broken if it has no other. Without those that are left out."""
+    found: list[tuple[int, int | str]] = []
+    for number, line in enumerate(version.body.splitlines()):
+        try:
+            found.append((number, json.loads(line)["id"]))
+        except ValueError:
+            found.append((number, line.decode()))
+    bad = sum(isinstance(value, str) for _, value in found)
+    if bad and (not sets_aside or bad == len(found)):
+        return []
+    return [(number, value) for number, value in found if lands(value, where)]
 
 
 def _rows(world: World, stored: Stored) -> list[tuple[Any, ...]]:
@@ -375,7 +406,7 @@ def _sums(world: World, batches: Batches) -> Iterator[str]:
             **{name: sum(item["tally"][name] for item in committed) for name in (*OUTCOMES, "rows")},
             "rejected": sum(item["tally"]["rejected"] for item in committed),
             "replaced": sum(item["tally"]["replaced"] for item in committed),
-            "left_out": 0,
+            "left_out": sum(item["tally"]["left_out"] for item in committed),
         }
         said = {name: route.get(name, 0) for name in expected}
         if said != expected:

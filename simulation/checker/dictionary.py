@@ -4,15 +4,14 @@ It holds where nothing but uploads and deletions changes anything: nobody else w
 nobody gives uploads up, an audit finds what S3 does not announce, and S3 hands out what it has. Else `oracle` judges.
 """
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from simulation.checker.books import named
+from simulation.checker.books import named, rows_of
 from simulation.checker.second_opinion import Name
 from simulation.world import audits
-from simulation.world.s3 import MARKER, Version
+from simulation.world.s3 import MARKER
 from simulation.world.world import World
 
 OTHERS = (
@@ -22,19 +21,6 @@ OTHERS = (
 """The knobs that turn somebody else on, or make S3 refuse what it has."""
 FOLLOWS = (("replaces", True), ("removes", True), ("audit", 120.0))
 """What such a route says, and that its bucket is audited."""
-
-
-def rows_of(version: Version, *, sets_aside: bool = False) -> list[tuple[int, int | str]]:
-    """(number, value) of each row of a file; none if it is broken. If bad rows are set aside, their value is their
-    text, and a file is broken if it has no other."""
-    found: list[tuple[int, int | str]] = []
-    for number, line in enumerate(version.body.splitlines()):
-        try:
-            found.append((number, json.loads(line)["id"]))
-        except ValueError:
-            found.append((number, line.decode()))
-    bad = sum(isinstance(value, str) for _, value in found)
-    return [] if bad and (not sets_aside or bad == len(found)) else found
 
 
 RowCount = Counter[tuple[int, int | str]]
@@ -66,6 +52,6 @@ def last_versions(world: World) -> dict[Name, RowCount]:
         if put.bucket == "landing":
             if put.how == MARKER:
                 found[put.key] = None
-            elif rows := rows_of(put, sets_aside=world.sets_aside):
+            elif rows := rows_of(put, sets_aside=world.sets_aside, where=world.knobs.where):
                 found[put.key] = named(put), Counter(rows)
     return dict(each for each in found.values() if each)

@@ -88,6 +88,7 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "reloads": (0.15, (1, 3, 6)),
     "skips": (0.25, (True,)),
     "expires": (0.5, (3, 12)),
+    "where": (0.15, ("id % 10 <> 1",)),
 }
 """The share of the seeds that use each knob, and the values."""
 

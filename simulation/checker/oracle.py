@@ -18,6 +18,7 @@ from simulation.checker.books import (
     deleted_after,
     dropped_for_good,
     gave_way,
+    lands,
     let_go,
     mistaken,
     named,
@@ -26,10 +27,10 @@ from simulation.checker.books import (
     removing,
     replacing,
     rows_at_most_once,
+    rows_of,
     skipping,
 )
 from simulation.checker.bounds import decisions
-from simulation.checker.dictionary import rows_of
 from simulation.checker.sent import missent
 from simulation.checker.told import mistold
 from simulation.world import audits, backfills
@@ -157,7 +158,8 @@ def _judge_uploads(world: World, rows: list[tuple[object, ...]], judgement: Judg
     for version in world.history:
         puts[named(version)].append(version)
     for name, versions in puts.items():
-        there, expected = found.pop(name, Counter()), rows_of(versions[0], sets_aside=world.sets_aside)
+        there = found.pop(name, Counter())
+        expected = rows_of(versions[0], sets_aside=world.sets_aside, where=world.knobs.where)
         times = Counter({number: 0 for number, _ in there})
         for (number, _), count in there.items():
             times[number] += count
@@ -400,6 +402,7 @@ def _compare(world: World, rows: list[tuple[object, ...]], judgement: Judgement)
         _watched_since(world),
         new_again=came_after_memory(world),
         sets_aside=world.sets_aside,
+        lands=lambda value: lands(value, world.knobs.where),
         replaces=replacing(world),
         skips=skipping(world),
         deleted={place: max(numbers) for place, numbers in _deletions(world).items()},

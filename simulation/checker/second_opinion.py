@@ -55,7 +55,7 @@ its bytes are there: no put with other bytes came between.
 """
 
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import takewhile
 from types import MappingProxyType
@@ -126,15 +126,16 @@ def second_opinion(
     *,
     new_again: Set[Name] = frozenset(),
     sets_aside: bool = False,
+    lands: Callable[[object], bool] = lambda _: True,
     replaces: Set[str] = frozenset(),
     skips: Set[str] = frozenset(),
     deleted: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> Opinion:
-    """Judge a table; with `sets_aside`, its rows and those of the table of rejected rows together. `watched`: since
-    when an audit watches each bucket. In the buckets `replaces` a later version replaces the earlier ones, in the
-    buckets `skips` a version with the bytes of its neighbour has no rows. `deleted`: the last deletion of each object,
-    by its number among the puts, where deletions count. `new_again`: these came once more after they were forgotten.
-    Raises ValueError for a history that contradicts itself."""
+    """Judge a table; with `sets_aside`, its rows and those of the table of rejected rows together. `lands`: which
+    values it is to have. `watched`: since when an audit watches each bucket. In the buckets `replaces` a later
+    version replaces the earlier ones, in the buckets `skips` a version with the bytes of its neighbour has no rows.
+    `deleted`: the last deletion of each object, by its number among the puts, where deletions count. `new_again`:
+    these came once more after they were forgotten. Raises ValueError for a history that contradicts itself."""
     _refuse_contradictions(puts, heard)
     of_name: dict[Name, list[ObjectPut]] = {}
     of_key: dict[tuple[str, str], list[ObjectPut]] = {}
@@ -193,10 +194,11 @@ def second_opinion(
         there = found.get(name, [])
         if len({row.number for row in there}) < len(there) and name not in new_again:
             opinion.repeated.add(name)
-        if there and (ids is None or {(row.number, row.id) for row in there} != set(enumerate(ids))):
+        expected = {(number, value) for number, value in enumerate(ids or ()) if lands(value)}
+        if there and {(row.number, row.id) for row in there} != expected:
             opinion.torn.add(name)
         told = [put for put in same if heard.get(put.number, 0) > 0 or to_be_found(put)]
-        if not there and ids and told and not excused(told[-1]):
+        if not there and expected and told and not excused(told[-1]):
             opinion.lost.add(name)
     opinion.foreign.update(found.keys() - of_name.keys())
     return opinion

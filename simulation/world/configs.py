@@ -35,6 +35,8 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = ()) -> str:
     audited = f'[audit]\nevery = "{knobs.audit_every:.0f}s"\n' if knobs.audit else ""
     stays = f'[limits]\nstay = "{knobs.stay}s"\n'
     announced = "" if knobs.announced else '[announce]\nbus = ""\n'
+    if knobs.where:
+        batch = f'where = "{knobs.where}"\n{batch}'
     if knobs.screened:
         batch = f'audit_from = "s3-metadata-inventory"\n{batch}'
     return (

@@ -94,6 +94,9 @@ class Knobs:
     skips: bool = False
     """Setting of the first route, unless it replaces: the bytes of the version before bring no rows."""
 
+    where: str = ""
+    """Setting of every route: rows for which it is false are left out. Files have the ids 10, 11, and perhaps 12."""
+
     # ---- who else acts
     foreign: int = 0
     """Times that others append, compact, expire, change the schema, or roll back."""

@@ -33,10 +33,14 @@ def _as(was: Outcome, becomes: Outcome) -> Planting:
 
 
 def _without_superseded(real: Any) -> Any:
-    def tally_of(outcomes: Any, rows: int) -> Any:
-        return real([each for each in outcomes if each is not Outcome.SUPERSEDED], rows)
+    def tally_of(outcomes: Any, *counts: int) -> Any:
+        return real([each for each in outcomes if each is not Outcome.SUPERSEDED], *counts)
 
     return tally_of
+
+
+def _without_left_out(real: Any) -> Any:
+    return lambda outcomes, *counts: real(outcomes, *counts[:-1])
 
 
 def _one_of_each_portion_skipped(real: Any) -> Any:
@@ -114,6 +118,12 @@ BUGS = (
         "The tally omits superseded uploads.",
         (replaced("tidegate.core.receipts:tally_of", _without_superseded),),
         "outcomes",
+    ),
+    Bug(
+        "rows that are left out are not counted",
+        "The tally omits the rows that the route's `where` leaves out.",
+        (replaced("tidegate.core.receipts:tally_of", _without_left_out),),
+        seed=2518,
     ),
     Bug(
         "the first ending of a portion is skipped",
