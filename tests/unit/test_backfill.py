@@ -67,6 +67,43 @@ def test_a_reload_has_each_version_with_rows_and_of_the_others_the_latest():
     assert [each.value for _, each in compare(there[:1], rows[:2], under_way, reloads=True)] == ["unfinished"]
 
 
+def older(key: str, version: str) -> Surveyed:
+    return replace(each := surveyed(key, version), listed=replace(each.listed, latest=False))
+
+
+ROWS = [landed("a", "v1"), landed("b", "v1"), landed("b", "v2"), landed("c", "v0"), landed("c", ""), landed("d", "v1")]
+
+
+@pytest.mark.parametrize(
+    ("replaces", "gone"),
+    [(False, [("a", "v1"), ("b", "v1"), ("c", "v0"), ("d", "v1")]), (True, [("a", "v1"), ("d", "v1")])],
+)
+def test_a_reload_says_which_rows_are_of_files_that_are_not_listed(replaces: bool, gone: list[tuple[str, str]]):
+    """They would stay as they are, beside those under today's settings."""
+    there = [surveyed("aa"), surveyed("b", "v2"), surveyed("c", "v2"), older("c", "v1")]
+    found = list(compare(there, ROWS, set(), replaces=replaces, reloads=True, tells_gone=True))
+    told = [each.listed.upload for each, finding in found if finding is BackfillFinding.GONE]
+    assert [(each.key, each.version) for each in told] == gone
+    assert [each for each, finding in found if finding is not BackfillFinding.GONE] == there
+    without = compare(there, ROWS, set(), replaces=replaces, reloads=True)
+    assert [each for each in found if each[1] is not BackfillFinding.GONE] == list(without)
+
+
+def test_what_has_the_bytes_of_an_expired_version_takes_the_place_of_its_rows():
+    same = replace(surveyed("k", "v2", AuditFinding.COMMITTED), same_as="v1")
+    found = compare([same], [landed("k", "v1")], set(), reloads=True, tells_gone=True)
+    assert [each.value for _, each in found] == ["landed"]
+
+
+@pytest.mark.parametrize(("rows", "found"), [([], "landed"), ([landed("k", "v1")], "deleted")])
+def test_a_deletion_that_is_sent_is_no_missing_file(rows: list[Landed], found: str):
+    marker = surveyed("k", "v2")
+    marker = replace(marker, listed=replace(marker.listed, deletion=True))
+    for reloads in (False, True):
+        told = compare([marker, older("k", "v1")], rows, set(), replaces=True, reloads=reloads)
+        assert [each.value for _, each in told] == [found, "landed"]
+
+
 def test_what_had_the_bytes_of_another_version_is_there_as_long_as_that_has_rows():
     same = replace(surveyed("k", "v2", AuditFinding.COMMITTED), same_as="v1")
     assert Surveyed.decode(same.encode()) == same

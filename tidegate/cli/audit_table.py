@@ -33,7 +33,8 @@ class Backfilled:
 
     def tell(self, listed: Listed, finding: BackfillFinding) -> None:
         shown = finding not in FINAL and (finding not in SENT or self.dry_run)
-        if shown and len(self.first) < SHOWN:
+        # what is expected leaves room for the rest
+        if shown and len(self.first) < (SHOWN // 2 if finding is BackfillFinding.RELOADED else SHOWN):
             self.first.append((listed, finding))
 
     @property
@@ -147,6 +148,10 @@ def _announce(scopes: list[BackfillScope], surveys: dict[str, Survey], rate: int
             err=True,
         )
     replaced = "The rows of each are replaced, in one commit with those that it gives today. " if reloads else ""
+    if deletions := sum(each.deletions for each in surveys.values()):
+        replaced += (
+            f"{counted(deletions, 'deletion is', 'deletions are')} among them: the rows of such an object leave. "
+        )
     printed.echo(
         f"{replaced}What was deleted from this table on purpose lands again, and so does what is in another table"
         " only.",

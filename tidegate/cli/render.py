@@ -201,6 +201,7 @@ BACKFILL_ADVICE = {
     BackfillFinding.MISSING: "it would be sent",
     BackfillFinding.ELSEWHERE: "it is in another table, and would be sent into this one, too",
     BackfillFinding.REMOVED: "its rows are gone from this table (deleted, or rolled back), and it would be sent again",
+    BackfillFinding.DELETED: "a deletion: it would be sent, and the rows of its object leave the table",
     BackfillFinding.RELOADED: "what it gives today would replace its rows",
     BackfillFinding.COMMITTED: (
         "it has landed, and the table was rolled back past it: `tidegate resend` of its batch, which `tidegate trace`"
@@ -210,8 +211,8 @@ BACKFILL_ADVICE = {
     BackfillFinding.ABANDONED: "`tidegate resend` sends it again",
     BackfillFinding.LET_GO: "`tidegate resend` sends it again, or an audit",
     BackfillFinding.FORGOTTEN: "its claim outlived its batch's record: see `tidegate trace`",
+    BackfillFinding.GONE: "it was not listed (deleted, expired or archived): its rows stay as they are",
 }
-DELETION = "a deletion: it would be sent, and the rows of its object leave the table"
 
 
 KEPT = ", and `tidegate files --state present` which keep their rows because they cannot be read today"
@@ -233,8 +234,8 @@ def backfilled(
         out.print(f"route {name}", soft_wrap=True)
         numbers(out, found.as_dict())
     for each, finding in first:
-        advice = DELETION if each.deletion and finding in SENT else BACKFILL_ADVICE[finding]
-        line = f"{each.upload}, of {iso(each.modified)}: {in_prose(advice)}"
+        of = f", of {iso(each.modified)}" if each.modified else ""
+        line = f"{each.upload}{of}: {in_prose(BACKFILL_ADVICE[finding])}"
         out.print(Text.assemble((f"{finding.value}: ", "bold red"), line), soft_wrap=True)
     listed = {*BACKFILL_ADVICE} if dry_run else {*BACKFILL_ADVICE} - SENT
     if left := sum(each.found[finding] for each in counts.values() for finding in listed) - len(first):

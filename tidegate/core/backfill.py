@@ -30,6 +30,7 @@ class BackfillFinding(Enum):
     MISSING = "missing"  # the table lacks it, and no batch will bring it: send it
     ELSEWHERE = "elsewhere"  # it landed in another table, from before the route had this one: send it
     REMOVED = "removed"  # it landed in this table, and its rows were deleted or rolled back: send it
+    DELETED = "deleted"  # a deletion that the table does not follow yet: send it
     RELOADED = "reloaded"  # the table has rows of it, which what it gives today replaces: send it
     LANDED = "landed"  # the table has rows of it, or of a later version that replaces it, or it has none
     UNFINISHED = "unfinished"  # a batch that has not ended lists it, or may list it
@@ -40,6 +41,7 @@ class BackfillFinding(Enum):
     DROPPED = "dropped"  # a person has given it up for good
     LET_GO = "let_go"  # claimed, and its owner will not bring it: the audit sends it
     FORGOTTEN = "forgotten"  # claimed, and the ledger has forgotten what became of it
+    GONE = "gone"  # of a reload: the table has rows of it, and the listing has not: they stay as they are
 
 
 _BY_CLAIM = {
@@ -54,7 +56,13 @@ _BY_CLAIM = {
 }
 
 SENT = frozenset(
-    {BackfillFinding.MISSING, BackfillFinding.ELSEWHERE, BackfillFinding.REMOVED, BackfillFinding.RELOADED}
+    {
+        BackfillFinding.MISSING,
+        BackfillFinding.ELSEWHERE,
+        BackfillFinding.REMOVED,
+        BackfillFinding.DELETED,
+        BackfillFinding.RELOADED,
+    }
 )
 """These are sent."""
 
@@ -96,6 +104,7 @@ def compare(
     *,
     replaces: bool = False,
     reloads: bool = False,
+    tells_gone: bool = False,
 ) -> Iterator[tuple[Surveyed, BackfillFinding]]:
     """The finding on each upload of one bucket.
 
@@ -108,13 +117,16 @@ def compare(
     Rows that name an object and no version count as rows of each version: nobody can say which one they are of. Those
     of the version that it is the same as count for an upload.
 
-    `reloads`: each version that has rows is loaded again, and of what has none the latest.
+    `reloads`: each version that has rows is loaded again, and of what has none the latest. `tells_gone`: also what has
+    rows and is not listed, unless those that are take its place.
 
     Raises Rejected if the listing is not in order: what is in the table would be taken for missing.
     """
-    rows = groupby(landed, key=lambda each: (each.bucket, each.key))
+    by_object = groupby(landed, key=lambda each: (each.bucket, each.key))
+    rows = ((place, frozenset(each.version for each in some)) for place, some in by_object)
     there = next(rows, None)
     versions: frozenset[str] = frozenset()
+    listed: set[str] = set()
     given_way = False
     last: tuple[str, str] | None = None
     for each in surveyed:
@@ -123,11 +135,16 @@ def compare(
         if last is not None and place < last:
             raise Rejected(f"S3 listed s3://{upload.bucket}/{upload.key} after s3://{last[0]}/{last[1]}: out of order")
         if place != last:
-            last, versions, given_way = place, frozenset(), False
+            if tells_gone and last and not replaces:
+                yield from _gone(last, versions - listed)
+            former, last, versions, listed, given_way = last, place, frozenset(), {""}, False
             while there is not None and there[0] < place:
+                if tells_gone and there[0] != former:
+                    yield from _gone(*there)
                 there = next(rows, None)
             if there is not None and there[0] == place:
-                versions = frozenset(row.version for row in there[1])
+                versions = there[1]
+        listed |= {upload.version, each.same_as}
         nothing_to_do = given_way or (each.listed.deletion and not versions)
         finding = BackfillFinding.LANDED if nothing_to_do else _finding(each, versions, unfinished, reloads=reloads)
         if reloads and not each.listed.latest and finding is not BackfillFinding.RELOADED:
@@ -135,7 +152,20 @@ def compare(
         # without a row, perhaps; what has those of another version does not stand for it
         has_landed = upload.version in versions or (each.claimed is AuditFinding.COMMITTED and not each.same_as)
         given_way = given_way or each.listed.deletion or (replaces and has_landed)
-        yield each, finding
+        yield each, BackfillFinding.DELETED if each.listed.deletion and finding in SENT else finding
+    if not tells_gone:
+        return
+    if last and not replaces:
+        yield from _gone(last, versions - listed)
+    while there is not None:
+        if there[0] != last:
+            yield from _gone(*there)
+        there = next(rows, None)
+
+
+def _gone(place: tuple[str, str], versions: Iterable[str]) -> Iterator[tuple[Surveyed, BackfillFinding]]:
+    for version in sorted(versions):
+        yield Surveyed(Listed(Upload(*place, version, 0), 0, latest=False), None), BackfillFinding.GONE
 
 
 MAY_COME_BACK = (AuditFinding.COMMITTED, AuditFinding.QUARANTINED, AuditFinding.ABANDONED, AuditFinding.DROPPED)
@@ -220,7 +250,7 @@ class Survey:
     """What the first step found. `listed` counts all versions, `objects` and `size` (bytes) what is in the scope and
     has no live claim: so much is sent if the table lacks it all. Of a reload they count all that is in the scope.
     `elsewhere` and `elsewhere_size` are what has landed in another table by the ledger: it is sent if this table lacks
-    it. `at` is before the first claim was read."""
+    it. `deletions` are among `objects`. `at` is before the first claim was read."""
 
     at: int
     listed: int = 0
@@ -229,6 +259,7 @@ class Survey:
     size: int = 0
     elsewhere: int = 0
     elsewhere_size: int = 0
+    deletions: int = 0
 
     def dollars(self, limits: BatchLimits, rate: int) -> float:
         """What it costs if all of it is missing: reading it, the lineage's job, and what is sent at `rate` a second."""

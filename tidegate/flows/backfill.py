@@ -166,6 +166,7 @@ def survey(scope: BackfillScope, backfill: Backfill, kept: Surveyings, ports: Po
             size=found.size + sum(each.size for each in free),
             elsewhere=found.elsewhere + len(elsewhere),
             elsewhere_size=found.elsewhere_size + sum(each.size for each in elsewhere),
+            deletions=found.deletions + sum(each.listed.deletion and each.claimed is None for each in judged),
         )
         after = page.after
         backfill.progress(f"route {scope.route.name}: {found.listed:,} versions are listed")
@@ -209,7 +210,11 @@ def send_missing(
     counts: Counter[BackfillFinding] = Counter()
     size = sent = 0
     replaces, reloads = scope.route.dataset.replaces, scope.reloads
-    found = compare(kept, landed, unfinished, replaces=replaces, reloads=reloads)
+    # what is older than `since` was not listed
+    gone = reloads and scope.since == 0
+    found = compare(kept, landed, unfinished, replaces=replaces, reloads=reloads, tells_gone=gone)
+    # a table may have rows of other routes, too
+    found = filter(lambda each: each[1] is not BackfillFinding.GONE or each[0].listed.is_of(scope.route), found)
     while portion := list(islice(found, AT_ONCE)):
         judged = again.judged(portion)
         counts.update(judged.values())
