@@ -573,6 +573,14 @@ def test_a_file_that_gave_no_row_is_reloaded_too(world: World):
     assert all(each.takes_from for each in sent.entries)
 
 
+def test_a_batch_is_not_reloaded_into_another_table(world: World):
+    """Its rows would stay where they are, beside the corrected ones of the other table."""
+    batch = landed(world)
+    moved = replace(world.flights, dataset=replace(world.flights.dataset, table="lake.raw.moved"))
+    done = reload_batch(batch, world.ports, run="1", configured={"flights": moved})
+    assert (done, world.topic.published) == (Resend(Resent.OTHER_TABLE), [])
+
+
 def test_a_batch_whose_rows_may_have_been_replaced_is_not_reloaded_beside_the_correction(world: World):
     """Its route replaced, and appends by now: nobody would ask for a later version."""
     world.flights = replace(world.flights, dataset=replace(world.flights.dataset, replaces=True))

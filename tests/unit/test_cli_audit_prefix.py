@@ -174,6 +174,32 @@ def test_a_reload_counts_asks_and_sends_what_has_landed(world: World):
     assert all(each.reloads for each in world.topic.published)
 
 
+def test_a_reload_says_which_rows_stay_because_their_files_are_not_listed(world: World):
+    there, gone, new = uploads(1), upload("flights/gone.json"), upload("flights/z.json")
+    put(world, *there)
+    (table,) = {each.dataset.table for each in parse(GOOD).core_routes() if each.name == "flights"}
+    (notice,) = pack("flights", "landing", [new])
+    world.ledger.claim(notice)
+    world.lineage.add(table, [*there, gone, new])
+    for arguments in (("--dry-run",), ("--yes",)):
+        done = reload(FLIGHTS, *arguments)
+        assert done.exit_code == Exit.FINDING
+        assert f"gone: {gone}: it was not listed" in told(done.stdout)
+        assert "z.json" not in done.stdout, "it was put after the listing"
+    assert world.topic.keys == [each.key for each in there]
+    assert "gone:" not in reload(FLIGHTS, "--since", "200d", "--dry-run").stdout
+
+
+def test_what_is_expected_leaves_room_for_the_rest(world: World):
+    there = uploads(SHOWN + 5)
+    put(world, *there)
+    (table,) = {each.dataset.table for each in parse(GOOD).core_routes() if each.name == "flights"}
+    world.lineage.add(table, [*there, upload("flights/z.json")])
+    shown = reload(FLIGHTS, "--dry-run").stdout
+    assert (shown.count("reloaded: "), shown.count("gone: ")) == (SHOWN // 2, 1)
+    assert f"and {SHOWN // 2 + 5} more" in shown
+
+
 def test_a_reload_has_the_time_that_is_asked_for(world: World):
     put(world, upload("flights/old.json"))
     put(world, upload("flights/new.json"), age=DAY)

@@ -13,6 +13,7 @@ from tests.support.fakes import play_publishing
 from tests.support.ledgers import RETENTION
 from tests.support.world import World, small_world
 from tidegate.cli import deployment, main
+from tidegate.cli import resend as resend_verb
 from tidegate.cli.exits import Exit
 from tidegate.core.manifests import batch_folder
 from tidegate.core.outcomes import Outcome
@@ -192,6 +193,15 @@ def test_a_resend_of_what_has_landed_says_that_it_has(world: World):
     assert done.exit_code == Exit.FINDING
     assert f"nothing of {URI} is left to send; 1 version has landed" in " ".join(done.stderr.split())
     assert "another notice" not in done.stderr
+
+
+def test_a_resend_of_a_deleted_object_says_what_brings_its_rows_back(world: World, monkeypatch: pytest.MonkeyPatch):
+    committed_with(world)
+    ask = resend_verb.ask_trace
+    monkeypatch.setattr(resend_verb, "ask_trace", lambda *place: [replace(each, deleted=True) for each in ask(*place)])
+    said = " ".join(run("resend", URI).stderr.split())
+    assert f"delete the marker in S3 and run `tidegate audit {URI} --send`" in said
+    assert "--reload" not in said
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ class AskedPrefix:
     send: bool
     yes: bool
     reloads: bool = False
+    whole: bool = False
 
 
 def scopes_of(asked: AskedPrefix, deployed: Deployment) -> list[BackfillScope]:
@@ -80,7 +81,7 @@ def scopes_of(asked: AskedPrefix, deployed: Deployment) -> list[BackfillScope]:
         there = "; ".join(f"{each.name} takes s3://{each.bucket}/{each.prefix}" for each in routes)
         who = f"route {asked.route} does not take" if asked.route else "no route takes"
         raise typer.BadParameter(f"{who} s3://{asked.bucket}/{asked.prefix}: {there}")
-    span, how = (asked.since, asked.until), (asked.versions, asked.reloads)
+    span, how = (asked.since, asked.until), (asked.versions, asked.reloads, asked.whole)
     return [BackfillScope(route, each, *span, *how) for route, each in found]
 
 

@@ -44,9 +44,8 @@ def load_again(
     left = False
     for bucket, prefix in places.values():
         now = wiring.clock()
-        asked = AskedPrefix(
-            bucket, prefix, route, since or 0, now if until is None else until, False, not dry_run, yes, reloads=True
-        )
+        span, whole = (since or 0, now if until is None else until), since is None and until is None
+        asked = AskedPrefix(bucket, prefix, route, *span, False, not dry_run, yes, reloads=True, whole=whole)
         left |= compare_with_table(asked, deployed, as_json=False)
     if batches and not (dry_run or yes):
         confirm(f"Replace the rows of {counted(len(batches), 'batch', 'batches')} by what the files give today?")
@@ -76,6 +75,13 @@ def _batch(batch_id: str, deployed: Deployment, *, dry_run: bool) -> bool:
     if done.ended in (Resent.NO_SUCH_BATCH, Resent.MISSING):
         render.error(
             f"what batch {batch_id} had is not in the work bucket: is that its id? Reload s3://BUCKET/PREFIX instead"
+        )
+        return True
+    if done.ended is Resent.OTHER_TABLE:
+        there = f"in table {batch.table}" if batch is not None else "in another table"
+        render.error(
+            f"the rows of batch {batch_id} are {there}, and its route writes to another one by now: they would stay"
+            " there. `tidegate audit s3://BUCKET/PREFIX --send` loads the files into the table of today, too"
         )
         return True
     if done.ended is Resent.ASK_THE_TABLE:

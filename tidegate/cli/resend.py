@@ -217,13 +217,13 @@ def _object(
     uri: str, place: tuple[str, str], version: str, deployed: Deployment, ports: Ports, *, dry_run: bool
 ) -> bool:
     done = resend_object(*place, ports, run=ports.new_id(), configured=deployed.routes, version=version)
-    landed = 0
+    landed = deleted = 0
     if done.elsewhere:
         versions = (each for each in ask_trace(*place, ports) if version in ("", each.claim.version))
-        landed = sum(
-            each.outcome in (Outcome.COMMITTED, Outcome.PRESENT) and not each.claim.same_as for each in versions
-        )
-    return _tell(uri, done, landed, dry_run=dry_run)
+        ended = [each for each in versions if each.outcome in (Outcome.COMMITTED, Outcome.PRESENT)]
+        deleted = sum(each.deletion or each.deleted for each in ended)
+        landed = sum(not (each.claim.same_as or each.deletion or each.deleted) for each in ended)
+    return _tell(uri, done, landed, dry_run=dry_run, deleted=deleted)
 
 
 # --- a batch ---
@@ -260,13 +260,19 @@ def _batch(batch_id: str, deployed: Deployment, ports: Ports, *, dry_run: bool) 
     return _tell(batch_id, done, 0, dry_run=dry_run, has_landed=ended)
 
 
-def _tell(what: str, done: Resend, landed: int, *, dry_run: bool, has_landed: bool = False) -> bool:
+def _tell(what: str, done: Resend, landed: int, *, dry_run: bool, has_landed: bool = False, deleted: int = 0) -> bool:
     """Whether nothing was sent. `landed`: how many versions of an object did. Of a batch nobody asks each upload for
-    that. `has_landed`: it is a batch that did."""
+    that. `has_landed`: it is a batch that did. `deleted`: so many versions of the object are its deletions, or have
+    lost their rows by one."""
     name = named(what) if what.startswith("s3://") else f"batch {what}"
     have = counted(landed, "version has landed", "versions have landed")
     elsewhere = f"; {have}: `tidegate resend {shlex.quote(what)} --reload` replaces the rows" if landed else ""
-    if others := done.elsewhere - landed:
+    if deleted:
+        elsewhere += (
+            f"; {counted(deleted, 'version was', 'versions were')} deleted with the object: put the file again, or"
+            f" delete the marker in S3 and run `tidegate audit {shlex.quote(what)} --send`"
+        )
+    if others := done.elsewhere - landed - deleted:
         elsewhere += (
             f"; {counted(others, 'upload belongs', 'uploads belong')} to another notice by now, and landed with it or"
             " will: unless it was lost after its claim (`tidegate trace` says that it is not registered). Then"

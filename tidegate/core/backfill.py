@@ -196,7 +196,7 @@ def _finding(
 class BackfillScope:
     """What one backfill looks at: the uploads of a route under `prefix` (a key's beginning), modified in [since, until]
     (epoch seconds). `versions`: all versions of an object that can be read, not only the one that is current.
-    `reloads`: also what the table has (`compare`)."""
+    `reloads`: also what the table has (`compare`); `whole`: of all times."""
 
     route: Route
     prefix: str
@@ -204,6 +204,7 @@ class BackfillScope:
     until: int
     versions: bool = False
     reloads: bool = False
+    whole: bool = False
 
     @property
     def uri(self) -> str:

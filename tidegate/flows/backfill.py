@@ -206,12 +206,11 @@ def send_missing(
     unfinished = unfinished_uploads(scope, ports)
     backfill.progress(f"route {scope.route.name}: the lineage of {scope.route.dataset.table} is read")
     history, landed = ports.lineage.with_history(scope.route.dataset.table, scope.uri)
-    again = Again(scope.route.dataset.table, history, ports, backfill.dry, scope.reloads)
+    again = Again(scope.route.dataset.table, history, ports, backfill.dry, scope.reloads, surveyed.at)
     counts: Counter[BackfillFinding] = Counter()
     size = sent = 0
     replaces, reloads = scope.route.dataset.replaces, scope.reloads
-    # what is older than `since` was not listed
-    gone = reloads and scope.since == 0
+    gone = reloads and scope.whole
     found = compare(kept, landed, unfinished, replaces=replaces, reloads=reloads, tells_gone=gone)
     # a table may have rows of other routes, too
     found = filter(lambda each: each[1] is not BackfillFinding.GONE or each[0].listed.is_of(scope.route), found)
@@ -247,6 +246,8 @@ class Again:
     ports: Ports
     dry: bool = False
     reloads: bool = False
+    surveyed_at: int = 0
+    """Epoch seconds. What was put since is not in the listing, and may be in the table."""
     _claims: Mapping[tuple[str, str, str], Claim] = field(default_factory=dict)
     """Of the portion that was judged last."""
 
@@ -259,9 +260,13 @@ class Again:
         """The finding on each upload, those that the ledger calls committed looked at again."""
         judged = {each.listed: finding for each, finding in portion}
         landed = [listed for listed, finding in judged.items() if finding is BackfillFinding.COMMITTED]
-        asked = (BackfillFinding.COMMITTED, BackfillFinding.RELOADED)
+        asked = (BackfillFinding.COMMITTED, BackfillFinding.RELOADED, BackfillFinding.GONE)
         claimed = [listed.upload for listed, finding in judged.items() if finding in asked]
         self._claims = self.ports.ledger.claims_on(claimed) if claimed else {}
+        for listed, finding in judged.items():
+            claim = self._claims.get(listed.upload.identity) if finding is BackfillFinding.GONE else None
+            if claim and claim.claimed_at >= self.surveyed_at:
+                judged[listed] = BackfillFinding.LANDED
         identities = {each.upload.identity for each in landed}
         claims = {identity: claim for identity, claim in self._claims.items() if identity in identities}
         owners = self.ports.ledger.owners(claims.values()) if claims else {}

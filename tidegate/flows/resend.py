@@ -81,6 +81,7 @@ class Resent(Enum):
     NO_SUCH_BATCH = auto()
     NOT_ENDED = auto()  # its rows may yet land
     NO_ROUTE = auto()  # the ledger has no settings of its route, which say how its table is reached
+    OTHER_TABLE = auto()  # its route writes to another table by now: its rows would stay where they are
     ASK_THE_TABLE = auto()  # its rows may have been replaced since, and its route replaces no more
     MISSING = auto()  # its manifest or one of its parts is missing in the work bucket
     UNKNOWN = auto()  # the ledger has no claim on the object
@@ -149,8 +150,9 @@ def resend_batch(
 def reload_batch(batch_id: str, ports: Ports, *, run: str, configured: Mapping[str, Route]) -> Resend:
     """Send what a batch had landed to be loaded again, through the route of `configured` that takes its key today,
     whoever has landed it since. The job that gets it replaces its rows (`flows.replacing`). What another notice has
-    under way is `elsewhere`, and what a person has given up stays so. Nothing is sent if a later version may have taken
-    the place of rows, and the job would not ask for one: they would come back beside its rows."""
+    under way is `elsewhere`, and what a person has given up stays so. Nothing is sent to another table. Nothing is
+    sent if a later version may have taken the place of rows, and the job would not ask for one: they would come
+    back beside its rows."""
     manifest = ports.work.get(batch_folder(batch_id) + "sealed.json")
     outcomes = published_outcomes(batch_id, ports.work)
     if manifest is None or outcomes is None or (outcomes.fence and outcomes.tally == NO_TALLY):
@@ -168,6 +170,8 @@ def reload_batch(batch_id: str, ports: Ports, *, run: str, configured: Mapping[s
         today = {configured.get(route_today(sealed.route, each, configured)) for each in uploads}
         if replaced and not all(each is not None and each.dataset.replaces for each in today):
             return Resend(Resent.ASK_THE_TABLE, sent, elsewhere)
+        if {each.dataset.table for each in today if each is not None} - {sealed.table}:
+            return Resend(Resent.OTHER_TABLE, sent, elsewhere)
         claims = ports.ledger.claims_on(uploads)
         let_go = ports.ledger.let_go(claims.values(), sealed.table, reloads=True)
         by_route: dict[str, list[Entry]] = defaultdict(list)

@@ -154,10 +154,15 @@ _WAITS_FOR = {
 
 
 def landed_beside(uri: str, traces: Iterable[Trace]) -> tuple[SeveralLanded, ...]:
-    """`several_landed` of those that a route has landed which appends, and whose rows have not left the table since."""
-    there = (each for each in traces if each.rows != 0 and not each.replaced_by)
-    appended = (each for each in there if not (each.batch and keeps_latest_only(each.batch)))
-    return several_landed(uri, ((each.claim, each.batch) for each in appended))
+    """`several_landed` of those that a route has landed which appends, and whose rows have not left the table since. Of
+    those without a row only the newest counts: the older ones have rows that it has not."""
+    there = [each for each in traces if not (each.replaced_by or (each.batch and keeps_latest_only(each.batch)))]
+    empty = {each.claim.version for each in there if each.rows == 0}
+    found = several_landed(uri, ((each.claim, each.batch) for each in there))
+    older = (tuple(version for version in each.versions[:-1] if version not in empty) for each in found)
+    return tuple(
+        replace(each, versions=(*some, each.versions[-1])) for each, some in zip(found, older, strict=True) if some
+    )
 
 
 def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
