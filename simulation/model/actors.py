@@ -237,7 +237,6 @@ class ModelSink:
     replaces: bool = False
     removes: bool = False
     skips: bool = False
-    at_once: int = 0
     table: str = "the table"
     cell: Cell = TABLE
 

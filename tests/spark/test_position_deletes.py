@@ -2,17 +2,19 @@
 does not know their positions as a few ranges."""
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import pytest
 
 from tests.spark.test_maintain import AT_ONCE, maintain
-from tests.spark.test_replace import landed, put, sealed, staged
+from tests.spark.test_replace import VERSIONED, landed, put, sealed, staged
 from tests.spark.test_replace import world as world_that_replaces
 from tests.spark.world import World
 from tidegate.flows.publish import run
 from tidegate.flows.sink import StagedIsGone
 from tidegate.sinks.iceberg import position_deletes, removal, upkeep
+from tidegate.sinks.iceberg.table import IcebergTable
 
 pytestmark = pytest.mark.spark
 replacing = world_that_replaces
@@ -73,6 +75,68 @@ def test_each_partition_has_its_own(world: World, batch: str, deletes: list[Any]
     world.sql("ALTER TABLE {t} ADD PARTITION FIELD bucket(4, id)")
     landed(world, f"{batch}3", put_days(5))
     assert world.ids() == [2, 3, 5], "of files of two specs; the job leaves the new one to Spark"
+
+
+def both_looks(world: World, monkeypatch: pytest.MonkeyPatch, *keys: str) -> Any:
+    """What the driver finds of these keys by itself, which has to be what Spark finds."""
+    assert world.spark is not None
+    table, uris = IcebergTable(world.spark, world.dataset.table), [f"s3://{VERSIONED}/{key}" for key in keys]
+    head = table.position().head
+    assert head is not None
+    with monkeypatch.context() as low:
+        low.setattr("tidegate.sinks.iceberg.table.ranges_of", None)  # Spark is not asked
+        held = sorted(table.rows_of_objects(uris, head))
+        mine = table._located
+    with monkeypatch.context() as low:
+        low.setattr("tidegate.sinks.iceberg.few_files.FEW_FILES", 0)
+        assert sorted(table.rows_of_objects(uris, head)) == held
+    by_file = attrgetter("file", "first")
+    assert {place: sorted(some, key=by_file) for place, some in mine.of.items()} == {
+        place: sorted(some, key=by_file) for place, some in table._located.of.items()
+    }
+    return held
+
+
+def test_the_driver_finds_the_rows_that_spark_finds(world: World, batch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, c = "in/a.json", "in/b.json", "in/it's c.json"
+    landed(world, f"{batch}1", put(world, 1, 2, key=a), put(world, 3, key=b), put(world, 4, 5, key=c))
+    assert sum(each.rows for each in both_looks(world, monkeypatch, a, b, c)) == 5
+    landed(world, f"{batch}2", put(world, 6, 7, 8, key=a))
+    landed(world, f"{batch}3", put(world, 9, key=a), put(world, 10, key=b))
+    assert [each.rows for each in both_looks(world, monkeypatch, a, "in/none.json", c)] == [1, 2]
+    # by somebody else: within a file, a version that is null, a name that is another one by now
+    world.sql("DELETE FROM {t} WHERE id = 4")
+    world.sql("UPDATE {t} SET _source_version = '' WHERE id = 10")
+    assert [each.version for each in both_looks(world, monkeypatch, b)] == [""]
+    world.sql("ALTER TABLE {t} RENAME COLUMN _batch_id TO was")
+    world.sql("ALTER TABLE {t} ADD COLUMN _batch_id string")
+    landed(world, f"{batch}4", put(world, 11, key=b))
+    assert {each.batch for each in both_looks(world, monkeypatch, a, b, c)} == {f"{batch}4", ""}
+    assert both_looks(world, monkeypatch, "in/none.json") == []
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "'format-version' = '3'",
+        "'write.format.default' = 'orc'",
+        "'write.delete.mode' = 'merge-on-read', 'write.delete.format.default' = 'avro'",
+    ],
+)
+def test_what_the_driver_cannot_read_is_left_to_spark(
+    world: World, batch: str, monkeypatch: pytest.MonkeyPatch, made: str
+) -> None:
+    landed(world, f"{batch}1", put(world, 1, 2), put(world, 3, key="in/b.json"))
+    world.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ({made})")
+    landed(world, f"{batch}2", put(world, 4, 5))
+    world.sql("DELETE FROM {t} WHERE id = 4")
+    asked: list[Any] = []
+    whole = position_deletes.ranges_of
+    noted = lambda *given, **how: asked.append(given) or whole(*given, **how)  # noqa: E731
+    monkeypatch.setattr("tidegate.sinks.iceberg.table.ranges_of", noted)
+    landed(world, f"{batch}3", put(world, 6))
+    assert world.ids() == [3, 6]
+    assert asked
 
 
 def test_rows_that_a_compaction_sorted_apart_leave_by_spark(world: World, batch: str, deletes: list[Any]) -> None:

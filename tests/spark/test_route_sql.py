@@ -124,21 +124,23 @@ def test_what_spark_says_of_a_row_may_be_no_error_of_python(route: World, batch:
 
 
 def test_a_generated_value_that_no_file_may_have_has_its_file_quarantined(route: World, batch: str) -> None:
-    schema = "id bigint, text string, at timestamp, far date, x struct<a: timestamp>, y int not null"
+    schema = "id bigint, text string, at timestamp, far date, x struct<a: timestamp>, y int not null, z string"
     generated = (
+        ("z", "cast(unhex(if(text = '3', 'ff', '41')) as string)"),
         ("far", "date_add(date'9999-12-31', cast(text as int))"),
         ("x", "struct(timestamp_micros(id * 100000000000000000))"),
         ("y", "nullif(length(text), 2)"),
     )
     route.dataset = replace(route.dataset, schema=schema, generated=generated)
     files = {"a.json": lines((2, "0")), "b.json": lines((2, "0"), (2, "1")), "c.json": lines((4, "0"))}
-    tally = land(route, batch, {**files, "d.json": lines((2, "-1"))})
-    assert (tally.rows, tally.quarantined) == (1, 3)
+    tally = land(route, batch, {**files, "d.json": lines((2, "-1")), "e.json": lines((2, "-3"), (2, "3"))})
+    assert (tally.rows, tally.quarantined) == (1, 4)
     assert sorted(each.error for each in route.outcomes(batch).endings) == [
         "row 1: column x.a of the route is outside the years 0001 to 9999: correct it",
         "row 1: column y of the route is null or missing, and the schema says not null: give it a value, or take"
         " `not null` away",
         "row 2: column far of the route is outside the years 0001 to 9999: correct it",
+        "row 2: column z of the route cannot be read",
     ]
 
 

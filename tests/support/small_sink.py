@@ -54,7 +54,6 @@ class SmallSink:
     version: str = "v1"
     replaces: bool = False
     skips: bool = False
-    at_once: int = 0
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

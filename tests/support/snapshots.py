@@ -69,7 +69,6 @@ class TableSink:
     exists: bool = True
     replaces: bool = False
     skips: bool = False
-    at_once: int = 0
 
     @property
     def table(self) -> str:

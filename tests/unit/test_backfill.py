@@ -76,7 +76,7 @@ ROWS = [landed("a", "v1"), landed("b", "v1"), landed("b", "v2"), landed("c", "v0
 
 @pytest.mark.parametrize(
     ("replaces", "gone"),
-    [(False, [("a", "v1"), ("b", "v1"), ("c", "v0"), ("d", "v1")]), (True, [("a", "v1"), ("d", "v1")])],
+    [(False, [("a", "v1"), ("b", "v1"), ("c", "v0"), ("d", "v1")]), (True, [("a", "v1"), ("c", "v0"), ("d", "v1")])],
 )
 def test_a_reload_says_which_rows_are_of_files_that_are_not_listed(replaces: bool, gone: list[tuple[str, str]]):
     """They would stay as they are, beside those under today's settings."""
@@ -95,13 +95,14 @@ def test_what_has_the_bytes_of_an_expired_version_takes_the_place_of_its_rows():
     assert [each.value for _, each in found] == ["landed"]
 
 
-@pytest.mark.parametrize(("rows", "found"), [([], "landed"), ([landed("k", "v1")], "deleted")])
-def test_a_deletion_that_is_sent_is_no_missing_file(rows: list[Landed], found: str):
-    marker = surveyed("k", "v2")
-    marker = replace(marker, listed=replace(marker.listed, deletion=True))
-    for reloads in (False, True):
-        told = compare([marker, older("k", "v1")], rows, set(), replaces=True, reloads=reloads)
-        assert [each.value for _, each in told] == [found, "landed"]
+def test_rows_of_a_replacing_route_stay_if_nothing_that_is_listed_takes_their_place():
+    """A version `null`, whose marker took its place in the list."""
+    (first,) = [replace(older("k", "v1"), claimed=AuditFinding.COMMITTED)]
+    found = compare([first], [landed("k", "etag:B")], set(), replaces=True, reloads=True, tells_gone=True)
+    assert [(each.listed.upload.version, finding.value) for each, finding in found] == [
+        ("v1", "landed"),
+        ("etag:B", "gone"),
+    ]
 
 
 def test_what_had_the_bytes_of_another_version_is_there_as_long_as_that_has_rows():

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.sinks.iceberg.data_files.fields import FIELD_ID, Mismatched, with_field_ids
-from tidegate.sinks.iceberg.data_files.layout import SCHEMA_KEY, BySpark, Layout, TableFacts, key_of, layout
+from tidegate.sinks.iceberg.data_files.layout import SCHEMA_KEY, Access, BySpark, Layout, TableFacts, key_of, layout
 from tidegate.sinks.iceberg.data_files.partitions import TimePartition
 
 ROWS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
@@ -186,7 +186,7 @@ def test_what_is_honoured() -> None:
     found = layout(replace(FACTS, properties=properties, store=store), ROWS, {})
     assert isinstance(found, Layout)
     assert (found.codec, found.level, found.target_bytes) == ("gzip", 9, 1000)
-    assert (found.endpoint, found.region, found.path_style) == ("http://localhost:1", "eu-west-1", True)
+    assert found.access == Access("http://localhost:1", "eu-west-1", path_style=True)
 
 
 def test_nested_columns_get_the_ids_of_what_is_in_them() -> None:

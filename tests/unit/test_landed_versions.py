@@ -140,10 +140,18 @@ def test_what_a_later_version_has_replaced_is_not_counted():
 @pytest.mark.parametrize(("rows", "kept"), [((1, 1, 0), "123"), ((1, 0, 0), "13"), ((1, 0, 1), "13"), ((0, 0, 1), "")])
 def test_of_the_versions_without_a_row_the_newest_counts(rows: tuple[int, ...], kept: str):
     """It may be how the owner took the rows back: a DELETE that keeps the one before would bring them back."""
-    claims = [claim("v1", at=1), claim("v2", at=2), claim("v3", at=3)]
+    claims = [claim(f"v{number}", at=number, sequencer=f"0{number}") for number in (1, 2, 3)]
     traces = [Trace(each, None, DONE, rows=count) for each, count in zip(claims, rows, strict=True)]
     found = [each.versions for each in landed_beside(URI, traces)]
     assert found == ([tuple(f"v{number}" for number in kept)] if kept else [])
+
+
+def test_an_empty_version_that_came_late_is_not_taken_for_the_newest():
+    """A listing found it, so nothing says when it was put."""
+    there = [claim("v1", at=1, sequencer="0A"), claim("v2", at=2, sequencer="0B"), claim("v0", at=9)]
+    traces = [Trace(each, None, DONE, rows=each.version != "v0") for each in there]
+    assert [each.versions for each in landed_beside(URI, traces)] == [("v1", "v2")]
+    assert landed_beside(URI, traces[1:]) == ()
 
 
 def test_who_took_whose_place_is_what_the_batches_say_and_not_when_they_ended():

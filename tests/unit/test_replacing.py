@@ -4,8 +4,6 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from threading import Event
-from time import sleep
 
 import pytest
 from hypothesis import given
@@ -22,7 +20,7 @@ from tidegate.core.publication import Floor, History, Snapshot
 from tidegate.core.receipts import Outcomes
 from tidegate.core.replacing import HeldRows, RowsPlace, contest, contested, in_order, is_marker, listed_version
 from tidegate.core.uploads import Upload
-from tidegate.flows.replacing import look_and_stage, look_at_versions, not_asked
+from tidegate.flows.replacing import look_at_versions, not_asked
 from tidegate.flows.sink import Hopeless, SeenVersion, Staged, StagedIsGone, TableMoved, require_seen
 from tidegate.sinks.iceberg.marks import IcebergSnapshot
 
@@ -175,7 +173,7 @@ def replacement(*uploads, rows=(), reloads=False, replaces=True):
     sink = Looked([Snapshot(1, None, adds=True)], list(rows), replaces=replaces)
     items = [OwnedUpload("n", each, again=reloads, reloads=reloads) for each in uploads]
     newest_first = (lambda upload, versions: dict.fromkeys(("v3", "v2", "v1"), "")) if replaces else not_asked
-    return sink, look_at_versions("01B", items, sink, newest_first, 1, MemoryWork())
+    return sink, look_at_versions("01B", items, sink, newest_first, None, MemoryWork())
 
 
 @pytest.mark.parametrize("replaces", [True, False])
@@ -239,46 +237,6 @@ def test_an_older_version_that_is_reloaded_beside_a_later_one_leaves_the_table()
     assert (staged.id, staged.rows, leaves, sink.gone) == (108, 0, (old,), [old.place])
     _, mine = replacement(upload, rows=[old, later])
     assert mine.stage([], Staged(107, 0, {}))[2] == (), "it came late, and is not reloaded"
-
-
-@pytest.mark.parametrize(("at_once", "outdated", "staged_of"), [(9, False, [2]), (9, True, [2, 1]), (1, True, [1])])
-def test_what_is_small_is_read_while_the_table_is_looked_at(at_once: int, outdated: bool, staged_of: list[int]):
-    """And staged anew if some of it is outdated. The look ends after the reading has begun."""
-    first, other = version("v1"), version("v1", "l")
-    _, mine = replacement(first, other, rows=[HeldRows(first.uri, "v2", "01A", 2)] if outdated else [])
-    began, sizes = Event(), []
-
-    def look():
-        assert began.wait(10)
-        return mine
-
-    def stage(items):
-        began.set()
-        sizes.append(len(items))
-        return Staged(100 + len(sizes), len(items), {})
-
-    if at_once == 1:
-        began.set()
-    items = [OwnedUpload("n", each) for each in (first, other)]
-    found, taken, staged = look_and_stage(look, stage, items, at_once)
-    assert (found, sizes, staged.id, len(taken)) == (mine, staged_of, 100 + len(sizes), staged_of[-1])
-
-
-def test_a_look_that_fails_ends_the_attempt_when_the_reading_has_ended():
-    began, ended = Event(), Event()
-
-    def look():
-        assert began.wait(10)
-        raise Hopeless("no")
-
-    def stage(items):
-        began.set()
-        sleep(0.05)
-        ended.set()
-
-    with pytest.raises(Hopeless):
-        look_and_stage(look, stage, [OwnedUpload("n", version("v1"))], 9)
-    assert ended.is_set(), "Spark's session is not left to a thread"
 
 
 def test_rows_that_a_later_version_of_the_batch_takes_are_not_counted():
@@ -355,13 +313,13 @@ def test_the_marker_of_a_bucket_with_suspended_versions_has_no_version():
     assert listed_version({"VersionId": "null"}) == ""
 
 
-def test_a_deletion_is_missing_as_long_as_the_table_has_rows_of_its_object():
+def test_a_deletion_is_sent_as_long_as_the_table_has_rows_of_its_object():
     there = [surveyed("k", "m2"), surveyed("k", "v1"), surveyed("l", "m1"), surveyed("l", "v0")]
     there = [
         replace(each, listed=replace(each.listed, deletion=each.listed.upload.version[0] == "m")) for each in there
     ]
     found = [each.value for _, each in compare(there, [landed("k", "v1")], set(), replaces=True)]
-    assert found == ["missing", "landed", "landed", "landed"]
+    assert found == ["deleted", "landed", "landed", "landed"]
 
 
 def test_only_what_is_listed_after_a_version_that_is_there_has_given_way():

@@ -125,7 +125,7 @@ def looked(
     there = {each: content for each, content in listed(contents).items() if each not in gone}
     sink = Looked([Snapshot(1, None, adds=True)], rows, replaces=False, skips=True)
     items = [OwnedUpload("n", version(each), again=reloads, reloads=reloads) for each in uploads]
-    return sink, items, look_at_versions("01B", items, sink, lambda *_: there, 1, work or MemoryWork())
+    return sink, items, look_at_versions("01B", items, sink, lambda *_: there, None, work or MemoryWork())
 
 
 def test_an_upload_whose_bytes_are_there_says_whose():

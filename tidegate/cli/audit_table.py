@@ -151,7 +151,7 @@ def _announce(scopes: list[BackfillScope], surveys: dict[str, Survey], rate: int
     replaced = "The rows of each are replaced, in one commit with those that it gives today. " if reloads else ""
     if deletions := sum(each.deletions for each in surveys.values()):
         replaced += (
-            f"{counted(deletions, 'deletion is', 'deletions are')} among them: the rows of such an object leave. "
+            f"{counted(deletions, 'deletion is', 'deletions are')} among them: the rows of a deleted object leave. "
         )
     printed.echo(
         f"{replaced}What was deleted from this table on purpose lands again, and so does what is in another table"

@@ -235,7 +235,8 @@ def backfilled(
         numbers(out, found.as_dict())
     for each, finding in first:
         of = f", of {iso(each.modified)}" if each.modified else ""
-        line = f"{each.upload}{of}: {in_prose(BACKFILL_ADVICE[finding])}"
+        advice = BACKFILL_ADVICE[BackfillFinding.DELETED if each.deletion and finding in SENT else finding]
+        line = f"{each.upload}{of}: {in_prose(advice)}"
         out.print(Text.assemble((f"{finding.value}: ", "bold red"), line), soft_wrap=True)
     listed = {*BACKFILL_ADVICE} if dry_run else {*BACKFILL_ADVICE} - SENT
     if left := sum(each.found[finding] for each in counts.values() for finding in listed) - len(first):

@@ -127,7 +127,7 @@ def compare(
     there = next(rows, None)
     versions: frozenset[str] = frozenset()
     listed: set[str] = set()
-    given_way = False
+    given_way = stands = False
     last: tuple[str, str] | None = None
     for each in surveyed:
         upload = each.listed.upload
@@ -135,9 +135,10 @@ def compare(
         if last is not None and place < last:
             raise Rejected(f"S3 listed s3://{upload.bucket}/{upload.key} after s3://{last[0]}/{last[1]}: out of order")
         if place != last:
-            if tells_gone and last and not replaces:
+            if tells_gone and last and not stands:
                 yield from _gone(last, versions - listed)
-            former, last, versions, listed, given_way = last, place, frozenset(), {""}, False
+            former, last, versions, listed = last, place, frozenset(), {""}
+            given_way = stands = False
             while there is not None and there[0] < place:
                 if tells_gone and there[0] != former:
                     yield from _gone(*there)
@@ -152,10 +153,11 @@ def compare(
         # without a row, perhaps; what has those of another version does not stand for it
         has_landed = upload.version in versions or (each.claimed is AuditFinding.COMMITTED and not each.same_as)
         given_way = given_way or each.listed.deletion or (replaces and has_landed)
+        stands = stands or (replaces and (each.listed.deletion or finding in SENT or upload.version in versions))
         yield each, BackfillFinding.DELETED if each.listed.deletion and finding in SENT else finding
     if not tells_gone:
         return
-    if last and not replaces:
+    if last and not stands:
         yield from _gone(last, versions - listed)
     while there is not None:
         if there[0] != last:
@@ -165,7 +167,8 @@ def compare(
 
 def _gone(place: tuple[str, str], versions: Iterable[str]) -> Iterator[tuple[Surveyed, BackfillFinding]]:
     for version in sorted(versions):
-        yield Surveyed(Listed(Upload(*place, version, 0), 0, latest=False), None), BackfillFinding.GONE
+        # of 0 bytes it could be a folder's
+        yield Surveyed(Listed(Upload(*place, version, 1), 0, latest=False), None), BackfillFinding.GONE
 
 
 MAY_COME_BACK = (AuditFinding.COMMITTED, AuditFinding.QUARANTINED, AuditFinding.ABANDONED, AuditFinding.DROPPED)
@@ -251,7 +254,7 @@ class Survey:
     """What the first step found. `listed` counts all versions, `objects` and `size` (bytes) what is in the scope and
     has no live claim: so much is sent if the table lacks it all. Of a reload they count all that is in the scope.
     `elsewhere` and `elsewhere_size` are what has landed in another table by the ledger: it is sent if this table lacks
-    it. `deletions` are among `objects`. `at` is before the first claim was read."""
+    it. `deletions` of objects are among these. `at` is before the first claim was read."""
 
     at: int
     listed: int = 0

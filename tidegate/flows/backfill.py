@@ -166,7 +166,7 @@ def survey(scope: BackfillScope, backfill: Backfill, kept: Surveyings, ports: Po
             size=found.size + sum(each.size for each in free),
             elsewhere=found.elsewhere + len(elsewhere),
             elsewhere_size=found.elsewhere_size + sum(each.size for each in elsewhere),
-            deletions=found.deletions + sum(each.listed.deletion and each.claimed is None for each in judged),
+            deletions=found.deletions + sum(each.listed.deletion and each.listed.latest for each in judged),
         )
         after = page.after
         backfill.progress(f"route {scope.route.name}: {found.listed:,} versions are listed")
@@ -206,7 +206,7 @@ def send_missing(
     unfinished = unfinished_uploads(scope, ports)
     backfill.progress(f"route {scope.route.name}: the lineage of {scope.route.dataset.table} is read")
     history, landed = ports.lineage.with_history(scope.route.dataset.table, scope.uri)
-    again = Again(scope.route.dataset.table, history, ports, backfill.dry, scope.reloads, surveyed.at)
+    again = Again(scope.route.dataset.table, history, ports, backfill.dry, scope.reloads, min(surveyed.at, scope.until))
     counts: Counter[BackfillFinding] = Counter()
     size = sent = 0
     replaces, reloads = scope.route.dataset.replaces, scope.reloads

@@ -19,7 +19,6 @@ part of step 5, and of each try of its commit. Nothing is deleted before the tab
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
@@ -51,7 +50,7 @@ from tidegate.flows.came_again import look_for
 from tidegate.flows.manifest import read_manifest
 from tidegate.flows.ports import Work
 from tidegate.flows.rejected import land_rejected
-from tidegate.flows.replacing import NewestFirst, Replacement, look_and_stage, look_at_versions, not_asked
+from tidegate.flows.replacing import NewestFirst, Replacement, look_at_versions, not_asked
 from tidegate.flows.sink import (
     Hopeless,
     PublishTarget,
@@ -304,17 +303,12 @@ class Attempt:
         version, there = look_for(again, self.sink, self.work, batch=self.batch) if again else (None, {})
         self.seen = None if version is None else SeenVersion(version)
         taken = [item for item in items if item.upload.identity not in there]
-        stage = partial(self.sink.stage, careful=reads_carefully(self._failures(), last=self.last))
         if self.sink.replaces or self.sink.skips or any(item.reloads for item in taken):
-            self.sink.let_rows_go()
-            # what leaves is told by files of the version that is looked at
-            at = self.sink.position().head if version is None else version
-            assert at is not None, "a position is never before a table's first version"
-            look = partial(look_at_versions, self.batch, taken, self.sink, self.newest_first, at, self.work)
-            self.replacement, taken, staged = look_and_stage(look, partial(stage, at=at), taken, self.sink.at_once)
-            self.seen = self.replacement.seen
-        else:
-            staged = stage(taken)
+            self.replacement = look_at_versions(self.batch, taken, self.sink, self.newest_first, version, self.work)
+            self.seen, taken = self.replacement.seen, self.replacement.taken(taken)
+        # on the version that was looked at: what leaves is told by files of that version
+        at = self.replacement.seen.version if self.replacement else None
+        staged = self.sink.stage(taken, careful=reads_carefully(self._failures(), last=self.last), at=at)
         read = accounted(self.batch, taken, staged)
         judge_refused(self.batch, read, last=self.last, can_read_near=self.can_read_near)
         replaced: tuple[HeldRows, ...] | None = None

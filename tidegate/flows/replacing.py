@@ -38,8 +38,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import SAME_BYTES, Outcome, Read
@@ -180,29 +178,13 @@ class Replacement:
         return outcomes is None or not self.uris.isdisjoint({*outcomes.deleted, *outcomes.emptied})
 
 
-def look_and_stage(
-    look: Callable[[], Replacement],
-    stage: Callable[[Sequence[OwnedUpload]], Staged],
-    items: Sequence[OwnedUpload],
-    at_once: int,
-) -> tuple[Replacement, list[OwnedUpload], Staged]:
-    """Lines 1 to 3, without the removal; also what is taken of the items. Up to `at_once` bytes are read while the
-    table is: an upload is seldom outdated. If one is, what was staged goes, and the others are staged anew."""
-    if sum(each.upload.size for each in items) > at_once:
-        found = look()
-        taken = found.taken(items)
-        return found, taken, stage(taken)
-    with ThreadPoolExecutor(2, thread_name_prefix="versions") as pool:
-        calls: list[Callable[[], Any]] = [look, partial(stage, items)]
-        found, staged = pool.map(lambda call: call(), calls)
-    taken = found.taken(items)
-    return found, taken, staged if len(taken) == len(items) else stage(taken)
-
-
 def look_at_versions(
-    batch: str, items: Sequence[OwnedUpload], sink: Sink, newest_first: NewestFirst, version: int, work: Work
+    batch: str, items: Sequence[OwnedUpload], sink: Sink, newest_first: NewestFirst, seen: int | None, work: Work
 ) -> Replacement:
-    """Lines 1 and 2, at this version of the table. `items` are what the batch may bring."""
+    """Lines 1 and 2, at the version `seen` of the table, or as it is now. `items` are what the batch may bring."""
+    sink.let_rows_go()
+    version = sink.position().head if seen is None else seen
+    assert version is not None, "a position is never before a table's first version"
     reloaded = frozenset(item.upload.identity for item in items if item.reloads)
     uploads = [item.upload for item in items if sink.replaces or sink.skips or item.reloads]
     uris = frozenset(each.uri for each in uploads)

@@ -161,17 +161,20 @@ def reload_batch(batch_id: str, ports: Ports, *, run: str, configured: Mapping[s
     sealed, sent, elsewhere = decode_sealed(manifest), 0, 0
     batch = ports.ledger.batch(batch_id)
     replaced = batch is not None and keeps_latest_only(batch)
+    parts: list[list[Upload]] = []
     for name in sealed.parts:
         part = ports.work.get(batch_folder(batch_id) + name)
         if part is None:
-            return Resend(Resent.MISSING, sent, elsewhere)
+            return Resend(Resent.MISSING)
+        parts.append([each.upload for each in decode_part(part) if each.upload.identity not in without])
+    today = {route_today(sealed.route, each, configured) for uploads in parts for each in uploads}
+    if replaced and not all(each in configured and configured[each].dataset.replaces for each in today):
+        return Resend(Resent.ASK_THE_TABLE)
+    routes = [configured.get(each) or ports.ledger.known_route(each) for each in today]
+    if {each.dataset.table for each in routes if each is not None} - {sealed.table}:
+        return Resend(Resent.OTHER_TABLE)
+    for uploads in parts:
         now = ports.clock()
-        uploads = [each.upload for each in decode_part(part) if each.upload.identity not in without]
-        today = {configured.get(route_today(sealed.route, each, configured)) for each in uploads}
-        if replaced and not all(each is not None and each.dataset.replaces for each in today):
-            return Resend(Resent.ASK_THE_TABLE, sent, elsewhere)
-        if {each.dataset.table for each in today if each is not None} - {sealed.table}:
-            return Resend(Resent.OTHER_TABLE, sent, elsewhere)
         claims = ports.ledger.claims_on(uploads)
         let_go = ports.ledger.let_go(claims.values(), sealed.table, reloads=True)
         by_route: dict[str, list[Entry]] = defaultdict(list)

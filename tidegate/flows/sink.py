@@ -128,12 +128,6 @@ class Sink(PublishTarget, Protocol):
         """Whether a version with the bytes of its neighbour brings no rows (`core.same_bytes`)."""
         ...
 
-    @property
-    def at_once(self) -> int:
-        """Uploads of so many bytes in all it stages while another thread looks at the table. To look before takes
-        longer, and of more bytes it takes longer to read some in vain."""
-        ...
-
     def prepare(self) -> None:
         """Create the table if it is absent. Raises Hopeless if the batch's rows do not fit into it."""
         ...

@@ -155,14 +155,16 @@ _WAITS_FOR = {
 
 def landed_beside(uri: str, traces: Iterable[Trace]) -> tuple[SeveralLanded, ...]:
     """`several_landed` of those that a route has landed which appends, and whose rows have not left the table since. Of
-    those without a row only the newest counts: the older ones have rows that it has not."""
+    those without a row only the newest counts, if S3 has said that it is: the older ones have rows that it has not."""
     there = [each for each in traces if not (each.replaced_by or (each.batch and keeps_latest_only(each.batch)))]
     empty = {each.claim.version for each in there if each.rows == 0}
     found = several_landed(uri, ((each.claim, each.batch) for each in there))
-    older = (tuple(version for version in each.versions[:-1] if version not in empty) for each in found)
-    return tuple(
-        replace(each, versions=(*some, each.versions[-1])) for each, some in zip(found, older, strict=True) if some
-    )
+    kept = [
+        replace(each, versions=tuple(version for version in each.versions if version not in empty - newest))
+        for each in found
+        for newest in [{each.versions[-1]} if each.ordered else set()]
+    ]
+    return tuple(each for each in kept if len(each.versions) > 1)
 
 
 def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:

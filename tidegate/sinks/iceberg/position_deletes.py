@@ -129,7 +129,7 @@ class PositionDeletes:
     ) -> None:
         """Commit the marks of these ranges to the branch. Raises Retryable if a file of them is not planned."""
         planned = files_with(self.jvm, self.table, located.snapshot, located.uris)
-        files = {str(file.location()): file for file in planned}
+        files = {str(each.file().location()): each.file() for each in planned}
         if missing := ranges.keys() - files.keys():
             raise Retryable(f"{min(missing)} has rows that are to leave, and is no file of table {self.table.name()}")
         for name, some in ranges.items():

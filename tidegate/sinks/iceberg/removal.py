@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -12,8 +11,6 @@ from tidegate.core.replacing import RowsPlace
 PLAIN = re.compile(r"[A-Za-z0-9_./:=+@, -]*")
 """Texts that SQL takes as they are between quotes."""
 APART = "\x1f"
-ONE_TASK = 8
-"""So many files are read by one task."""
 OF_A_LIST = 200
 """Iceberg skips files by lists of so many values, and by no longer ones (`IN_PREDICATE_LIMIT` in
 `InclusiveMetricsEvaluator`, 1.11.0)."""
@@ -33,7 +30,7 @@ def let_rows_go(table: Any, *, ours: str) -> str:
     wanted = dict(REPLACES)
     if int(table.operations().current().formatVersion()) < 2:
         wanted["format-version"] = "2"
-    there = dict(table.properties())
+    there = table.properties()
     needs = {name: value for name, value in wanted.items() if there.get(name) != value}
     if there.get(ours) != "true":
         lacks = needs.keys() & {DELETE_MODE, "format-version"}
@@ -54,18 +51,15 @@ def among(column: str, uris: Collection[str]) -> str:
     return f"({' OR '.join(lists)})"
 
 
-def files_of(jvm: Any, table: Any, snapshot: int, uris: Collection[str]) -> int:
-    """How many files of this snapshot may have rows of these uris; it counts up to one more than `ONE_TASK`."""
-    return sum(1 for _ in islice(files_with(jvm, table, snapshot, uris), ONE_TASK + 1))
-
-
 def files_with(jvm: Any, table: Any, snapshot: int, uris: Collection[str]) -> Iterator[Any]:
-    """The files (`org.apache.iceberg.DataFile`) of this snapshot that may have rows of these uris."""
-    files = table.newScan().useSnapshot(snapshot).filter(_among(jvm, uris)).planFiles()
+    """The files of this snapshot that may have rows of these uris, each as `org.apache.iceberg.FileScanTask`."""
+    scan = table.newScan().useSnapshot(snapshot).filter(_among(jvm, uris))
+    # what is left to compare in a file is not asked for
+    files = scan.ignoreResiduals().planFiles()
     try:
         found = files.iterator()
         while found.hasNext():
-            yield found.next().file()
+            yield found.next()
     finally:
         files.close()
 

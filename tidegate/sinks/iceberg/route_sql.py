@@ -237,10 +237,12 @@ class Judge:
             try:
                 conform(table.select([name]), pa.schema([self.emitted.field(name)]), texts=False)
             except Undecodable as error:
-                if error.row is None or not isinstance(unfit := error.__cause__, Unfit):
+                if error.row is None:
                     raise
                 # without the value, which is in the message of the other
-                return Misplaced(error.row, f"column {name}{unfit.path} of the route {unfit}")
+                unfit = error.__cause__
+                at, why = (unfit.path, str(unfit)) if isinstance(unfit, Unfit) else ("", "cannot be read")
+                return Misplaced(error.row, f"column {name}{at} of the route {why}")
         return None
 
     def _of_table(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import chain, count
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -44,8 +44,6 @@ from tidegate.sinks.iceberg.target import IcebergTarget, asking
 from tidegate.sinks.iceberg.tasks import files_of_driver, files_of_rows, files_of_tasks, rows_of_tasks
 from tidegate.sinks.iceberg.told import Task, Told
 from tidegate.sinks.iceberg.widen import MOST_ADDED, ROUNDS, FoundNames, add_columns, beside
-
-AT_ONCE_BYTES = 64_000_000
 
 log = logging.getLogger("tidegate.sinks")
 
@@ -92,11 +90,6 @@ class IcebergSink:
         return self.dataset.skips
 
     @property
-    def at_once(self) -> int:
-        # what brings no rows is mostly found by the look, or would bring columns
-        return 0 if self.skips or adds(self.dataset.options) else AT_ONCE_BYTES
-
-    @property
     def sets_aside(self) -> bool:
         """Whether rows that do not fit are set aside."""
         return share_of_bad_rows(self.dataset.options) is not None
@@ -121,11 +114,6 @@ class IcebergSink:
     def branch(self) -> str:
         """The branch on which this driver stages first."""
         return f"{self.branches}{self.driver}"
-
-    @cached_property
-    def _new_branches(self) -> Iterator[str]:
-        """The names of the branches on which this driver stages, one after the other."""
-        return chain([self.branch], (f"{self.branch}_{time}" for time in count(2)))
 
     # ---- the table
 
@@ -217,11 +205,12 @@ class IcebergSink:
         reader = self._reader(careful)
         with asking():
             splits = survey(self.spark.sparkContext, reader, items, shares.TASK_BYTES)
+        branches = self._branches()
         # of the last staging: no name is added for a file that was spoiled
         found: dict[str, str] = {}
 
         def stage_by(reader: Reader) -> Staged:
-            return without_spoiled(items, partial(self._stage_once, reader, splits, at, found))
+            return without_spoiled(items, partial(self._stage_once, reader, splits, at, branches, found))
 
         staged = first = stage_by(reader)
         for _ in range(ROUNDS - 1):
@@ -265,6 +254,11 @@ class IcebergSink:
             )
         return replace(reader, beside=to_arrow_schema(StructType(filled)))
 
+    def _branches(self) -> Iterator[str]:
+        """The names of the branches on which this driver stages, one after the other."""
+        yield self.branch
+        yield from (f"{self.branch}_{time}" for time in count(2))
+
     def stage_rejected(self, items: Sequence[OwnedUpload], table: str) -> RejectedRows:
         if not self.sets_aside:
             raise RejectedUndecided(
@@ -292,15 +286,16 @@ class IcebergSink:
         reader: Reader,
         splits: Splits,
         at: int | None,
+        branches: Iterator[str],
         found: dict[str, str],
         items: Sequence[OwnedUpload],
     ) -> Staged:
-        """Stage the rows of `items` on a new branch. A file that is not to be read in splits
+        """Stage the rows of `items` on a new branch, the next of `branches`. A file that is not to be read in splits
         again leaves `splits`. `found` becomes the names that may become columns."""
         names = self.spark.sparkContext.accumulator({}, FoundNames())
         tasks = shared_out(items, splits, self.spark.sparkContext.defaultParallelism, reads=self.reads)
         with asking(), session(self.spark, self.sql):
-            staged, added, told = self._stage_rows(reader, tasks, next(self._new_branches), at, names)
+            staged, added, told = self._stage_rows(reader, tasks, next(branches), at, names)
             whole = partial(read_whole, self.spark.sparkContext, reader)
             reads = Endings.plain(told.endings.value)
             reads |= endings_of(items, splits, Endings.plain(told.of_splits.value), whole)

@@ -15,6 +15,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
@@ -33,6 +34,7 @@ from tidegate.sinks.iceberg.condition import CommitCondition
 from tidegate.sinks.iceberg.data_files.append import LoadedTable
 from tidegate.sinks.iceberg.data_files.layout import Layout
 from tidegate.sinks.iceberg.data_files.write import DataFile
+from tidegate.sinks.iceberg.few_files import FEW_FILES, located_by_driver
 from tidegate.sinks.iceberg.marks import ON_TOP_OF, PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
 from tidegate.sinks.iceberg.position_deletes import NO_RANGES, PLACES, PositionDeletes, ranges_of
 from tidegate.sinks.iceberg.staged import commit_of
@@ -177,26 +179,23 @@ class IcebergTable:
 
     def rows_of_objects(self, uris: Collection[str], snapshot: int) -> list[HeldRows]:
         """How many rows of each version of these objects are in this snapshot, by batch. Memory holds them, and where
-        they are.
-
-        Iceberg skips files by the uris (`removal.among`). If that leaves no file, Spark is not asked."""
+        they are. Iceberg skips files by the uris; if that leaves few, Spark is not asked (`few_files`)."""
         if not uris:
             return []
         table = self._load()
         names = self._called_at(table, snapshot, *SOURCE)
-        files = removal.ONE_TASK + 1
-        if names[0] == SOURCE[0]:
-            files = removal.files_of(self._jvm, table, snapshot, uris)
         # without a name, a column was added since: no row of then says where it is from
-        if not all(names) or not files:
+        if not all(names):
             return []
+        if names[0] == SOURCE[0]:
+            few = list(islice(removal.files_with(self._jvm, table, snapshot, uris), FEW_FILES + 1))
+            if found := located_by_driver(self.loaded(table), snapshot, uris, names, few):
+                self._located = found
+                return found.held
         located = not self._has_columns_called_as_places(table, snapshot)
         rows = self._at(snapshot, dict(zip(SOURCE, names, strict=True)), located=located)
         rows = rows.where(removal.among("_source_uri", uris))
-        # a join and a shuffle take Spark longer; many files are read by many tasks
-        if len(uris) <= removal.MOST_NAMED:
-            rows = rows.coalesce(1) if files <= removal.ONE_TASK else rows
-        else:
+        if len(uris) > removal.MOST_NAMED:  # a join takes Spark longer
             wanted = self._spark.createDataFrame([(uri,) for uri in uris], "_source_uri string")
             rows = rows.join(functions.broadcast(wanted), "_source_uri", "left_semi")
         self._located = ranges_of(rows, SOURCE, snapshot, uris, located=located)
@@ -265,9 +264,9 @@ class IcebergTable:
         writer.append()
         return self._staged(branch)
 
-    def loaded(self) -> LoadedTable:
-        """The table as it is now, for data files that tasks write themselves."""
-        table = self._load()
+    def loaded(self, table: Any = None) -> LoadedTable:
+        """The table as it is now, for data files that are written or read without Spark."""
+        table = table or self._load()
         return LoadedTable(self._jvm, self._gateway, table, table.spec())
 
     def stage_files(

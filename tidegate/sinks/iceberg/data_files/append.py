@@ -17,6 +17,7 @@
   as long as its task has said, or has not as many rows, fails the attempt.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,6 +29,12 @@ from tidegate.sinks.iceberg.data_files.layout import PROBE, TableFacts
 from tidegate.sinks.iceberg.data_files.write import DataFile
 
 FOOTERS_AT_ONCE = 16
+
+
+def plain(jvm: Any, properties: Any) -> dict[str, str]:
+    """A map of Java, in one call: py4j asks for each entry, and ends by an exception that costs more than all."""
+    found: dict[str, str] = json.loads(jvm.com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(properties))
+    return found
 
 
 @dataclass(frozen=True)
@@ -52,9 +59,9 @@ class LoadedTable:
             encrypted=not str(table.encryption().getClass().getName()).endswith(".PlaintextEncryptionManager"),
             location=str(table.locationProvider().newDataLocation(PROBE)),
             io=name,
-            store=dict(io.properties()),
+            store=plain(self.jvm, io.properties()),
             confided=self._confided(io),
-            properties=dict(table.properties()),
+            properties=plain(self.jvm, table.properties()),
         )
 
     def _confided(self, io: Any) -> bool:

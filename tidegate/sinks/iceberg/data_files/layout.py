@@ -94,6 +94,15 @@ class TableFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """How the bucket of the files is reached; empty for what the environment says."""
+
+    endpoint: str = ""
+    region: str = ""
+    path_style: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """How the tasks write the data files. It is sent to the executors, so it has plain values only.
 
@@ -106,9 +115,7 @@ class Layout:
     level: int | None
     target_bytes: int
     partitions: tuple[TimePartition, ...] = ()
-    endpoint: str = ""
-    region: str = ""
-    path_style: bool = False
+    access: Access = Access()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +147,6 @@ def layout(facts: TableFacts, rows: pa.Schema, settings: Mapping[str, str]) -> L
     # last: what is not known is told as the reason only if it is the only one
     if name := _not_known(facts.properties, settings):
         return BySpark(f"{name} is set", avoidable=True)
-    store = facts.store
     return Layout(
         folder=facts.location.removesuffix(PROBE),
         schema=schema.with_metadata({SCHEMA_KEY: facts.schema}),
@@ -149,10 +155,18 @@ def layout(facts: TableFacts, rows: pa.Schema, settings: Mapping[str, str]) -> L
         level=int(level) if level and codec in _LEVELS else _LEVELS.get(codec),
         target_bytes=int(target),
         partitions=partitions,
-        endpoint=store.get("s3.endpoint", ""),
-        region=store.get("client.region", ""),
-        path_style=store.get("s3.path-style-access", "").lower() == "true",
+        access=_access(facts.store),
     )
+
+
+def access_to_files(facts: TableFacts) -> Access | None:
+    """None if a file of the table cannot be read without Iceberg."""
+    return None if facts.encrypted or _of_store(facts) else _access(facts.store)
+
+
+def _access(store: Mapping[str, str]) -> Access:
+    path_style = store.get("s3.path-style-access", "").lower() == "true"
+    return Access(store.get("s3.endpoint", ""), store.get("client.region", ""), path_style)
 
 
 def _asked(facts: TableFacts) -> str:

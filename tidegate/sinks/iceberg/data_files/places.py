@@ -1,15 +1,18 @@
-"""Where data files are put: in S3, or in a folder of this machine. A file is put there whole, or not at all."""
+"""Where data files are: in S3, or in a folder of this machine. A file is put there whole, or not at all."""
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import obstore
+import pyarrow as pa
 from obstore.store import S3Store
 
 from tidegate.reading.s3_store import s3_store
-from tidegate.sinks.iceberg.data_files.layout import Layout, key_of
+from tidegate.sinks.iceberg.data_files.layout import Access, Layout, key_of
 
 PART_BYTES = 16 * 1024 * 1024
 """S3 takes 10,000 parts, so a file may have 160 GB."""
@@ -22,8 +25,7 @@ def put(layout: Layout, file: Path, location: str) -> None:
         _move(file, _path(location))
         return
     bucket, key = key_of(location)
-    store = _store(bucket, layout.endpoint, layout.region, layout.path_style)
-    obstore.put(store, key, file, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
+    obstore.put(_store(bucket, layout.access), key, file, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
 
 
 def remove(layout: Layout, location: str) -> None:
@@ -32,7 +34,19 @@ def remove(layout: Layout, location: str) -> None:
         _path(location).unlink(missing_ok=True)
         return
     bucket, key = key_of(location)
-    obstore.delete(_store(bucket, layout.endpoint, layout.region, layout.path_style), key)
+    obstore.delete(_store(bucket, layout.access), key)
+
+
+@contextmanager
+def opened(access: Access, location: str) -> Iterator[pa.NativeFile]:
+    """A file that a table has, to be read here and there."""
+    if location.startswith("file:"):
+        with pa.OSFile(str(_path(location))) as there:
+            yield there
+        return
+    bucket, key = key_of(location)
+    with pa.PythonFile(obstore.open_reader(_store(bucket, access), key), mode="r") as there:
+        yield there
 
 
 def _move(file: Path, to: Path) -> None:
@@ -49,7 +63,8 @@ def _path(location: str) -> Path:
 
 
 @cache
-def _store(bucket: str, endpoint: str, region: str, path_style: bool) -> S3Store:
+def _store(bucket: str, access: Access) -> S3Store:
     """A bucket, as Iceberg's S3FileIO finds it: by its settings, then by the environment."""
     # a name with dots is no name of a host with a certificate
-    return s3_store(bucket, endpoint=endpoint, region=region, hosted=not path_style and "." not in bucket)
+    hosted = not access.path_style and "." not in bucket
+    return s3_store(bucket, endpoint=access.endpoint, region=access.region, hosted=hosted)
