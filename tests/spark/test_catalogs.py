@@ -19,6 +19,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from tests.spark import test_reload
 from tests.spark.world import World, asked
 from tests.support import rest_catalog
 from tests.support.patience import HANGING
@@ -120,6 +121,21 @@ def background(work: Callable[[], Any]) -> Any:
         return pool.submit(work)
     finally:
         pool.shutdown(wait=False)
+
+
+def test_the_driver_looks_for_rows_in_few_files_itself(
+    world: World, batch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate.sinks.iceberg.table.ranges_of", None)
+    upload, other = test_reload.put(world, batch, "a", 1, 2), test_reload.put(world, batch, "b", 3)
+    test_reload.landed(world, f"{batch}1", upload, other)
+    for number in (2, 3):
+        test_reload.landed(world, f"{batch}{number}", upload, reloads=True)
+    assert [(each.id, each._batch_id) for each in world.rows()] == [
+        (1, f"{batch}3"),
+        (2, f"{batch}3"),
+        (3, f"{batch}1"),
+    ]
 
 
 def test_twins_that_publish_by_rebase_at_once_agree_on_who_won(world: World, batch: str) -> None:
