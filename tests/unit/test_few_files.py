@@ -42,7 +42,7 @@ def test_it_finds_what_is_there_and_was_not_deleted(tmp_path_factory, rows, gone
     names, places = [data] * len(gone) + ["file:///another"], [*sorted(gone), 0]
     deletes = pa.Table.from_arrays([pa.array(names).dictionary_encode(), pa.array(places)], schema=DELETES)
     pq.write_table(deletes, folder / "deletes")
-    file = _File(data, (f"file://{folder / 'deletes'}",))
+    file = _File(data, 0, (_File(f"file://{folder / 'deletes'}", 0),))
     found = _ranges(Access(), IDS, pa.array(sorted(wanted), text), file)
     there: dict[tuple[str, str, str], list[int]] = {}
     for at, (uri, version, batch) in enumerate(rows):
@@ -54,7 +54,7 @@ def test_it_finds_what_is_there_and_was_not_deleted(tmp_path_factory, rows, gone
 
 
 def read(location: str) -> list[object]:
-    return [each.to_pylist() for each in _rows(Access(), IDS, pa.array(["a"]), location)]
+    return [each.to_pylist() for each in _rows(Access(), IDS, pa.array(["a"]), _File(location, 0))]
 
 
 def test_a_column_that_came_later_is_null_in_the_file(tmp_path: Path):

@@ -10,7 +10,7 @@ its id, so its name does not matter (https://iceberg.apache.org/spec/#column-pro
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -41,10 +41,11 @@ PLACE = ("uri", "version", "batch")
 
 @dataclass(frozen=True)
 class _File:
-    """A data file, and the files with positions of rows that were deleted from it."""
+    """A data file, or one with positions of rows that were `deletes` from it; `size` in bytes."""
 
     location: str
-    deletes: tuple[str, ...]
+    size: int
+    deletes: "tuple[_File, ...]" = ()
 
 
 class _OfSpark(Exception):
@@ -65,10 +66,7 @@ def located_by_driver(
     parts = [part for each in planned for part in (each["data-file"], *each.get("delete-files", ()))]
     if not all(map(_is_plain, parts)) or sum(each["record-count"] for each in parts) > FEW_ROWS:
         return None
-    files = [
-        _File(each["data-file"]["file-path"], tuple(part["file-path"] for part in each.get("delete-files", ())))
-        for each in planned
-    ]
+    files = [_file(each["data-file"], map(_file, each.get("delete-files", ()))) for each in planned]
     then = loaded.jvm.org.apache.iceberg.util.SnapshotUtil.schemaFor(loaded.table, snapshot)
     ids = [int(then.findField(name).fieldId()) for name in names]
     wanted = pa.array(uris, pa.string())
@@ -84,6 +82,10 @@ def located_by_driver(
     return LocatedRows(snapshot, uris, ranges)
 
 
+def _file(file: Mapping[str, Any], deletes: Iterable[_File] = ()) -> _File:
+    return _File(file["file-path"], file["file-size-in-bytes"], tuple(deletes))
+
+
 def _is_plain(file: Mapping[str, Any]) -> bool:
     """Not what is left to Spark. `file` is as Iceberg's `ContentFileParser` writes it."""
     known = file["content"].lower().replace("_", "-") in ("data", "position-deletes")
@@ -92,7 +94,7 @@ def _is_plain(file: Mapping[str, Any]) -> bool:
 
 def _ranges(access: Access, ids: Sequence[int], wanted: pa.Array, file: _File) -> Mapping[RowsPlace, RowRange]:
     """The rows of each place in a file."""
-    parts = list(_rows(access, ids, wanted, file.location))
+    parts = list(_rows(access, ids, wanted, file))
     rows = pa.concat_tables(parts) if parts else None
     if rows is None or not rows.num_rows:
         return {}
@@ -108,15 +110,15 @@ def _ranges(access: Access, ids: Sequence[int], wanted: pa.Array, file: _File) -
     }
 
 
-def _rows(access: Access, ids: Sequence[int], wanted: pa.Array, location: str) -> Iterator[pa.Table]:
+def _rows(access: Access, ids: Sequence[int], wanted: pa.Array, of: _File) -> Iterator[pa.Table]:
     """The rows of these uris, each with its position in the file."""
-    with opened(access, location) as there, pq.ParquetFile(there, pre_buffer=True) as file:
+    with opened(access, of.location, of.size) as there, pq.ParquetFile(there, pre_buffer=True) as file:
         by_id = {int((each.metadata or {}).get(ID, -1)): each for each in file.schema_arrow}
         if not by_id.keys() - {-1}:
-            raise _OfSpark(f"{location} has no ids of its columns")
+            raise _OfSpark(f"{of.location} has no ids of its columns")
         fields = [by_id.get(each) for each in ids]
         if any(each is not None and each.type not in (pa.string(), pa.large_string()) for each in fields):
-            raise _OfSpark(f"{location} has other types")
+            raise _OfSpark(f"{of.location} has other types")
         if fields[0] is None:
             return
         names = [each.name for each in fields if each is not None]
@@ -134,11 +136,11 @@ def _rows(access: Access, ids: Sequence[int], wanted: pa.Array, location: str) -
             before += batch.num_rows
 
 
-def _positions(access: Access, location: str, data: str) -> np.ndarray:
+def _positions(access: Access, of: _File, data: str) -> np.ndarray:
     """Of a file of position deletes those that are of this data file."""
-    with opened(access, location) as there, pq.ParquetFile(there, pre_buffer=True) as file:
+    with opened(access, of.location, of.size) as there, pq.ParquetFile(there, pre_buffer=True) as file:
         if not {*DELETES.names} <= {*file.schema_arrow.names}:
-            raise _OfSpark(f"{location} has other columns")
+            raise _OfSpark(f"{of.location} has other columns")
         rows = file.read(DELETES.names)
     mine = pc.equal(rows["file_path"].cast(pa.string()), data)
     return rows["pos"].filter(mine).to_numpy()

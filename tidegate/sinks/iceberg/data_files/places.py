@@ -2,8 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import obstore
 import pyarrow as pa
 from obstore.store import S3Store
 
+from tidegate.formats.streams import AsFile
 from tidegate.reading.s3_store import s3_store
 from tidegate.sinks.iceberg.data_files.layout import Access, Layout, key_of
 
@@ -37,16 +37,24 @@ def remove(layout: Layout, location: str) -> None:
     obstore.delete(_store(bucket, layout.access), key)
 
 
-@contextmanager
-def opened(access: Access, location: str) -> Iterator[pa.NativeFile]:
-    """A file that a table has, to be read here and there."""
+def opened(access: Access, location: str, size: int) -> pa.NativeFile:
+    """A file that a table has, of so many bytes, to be read here and there."""
     if location.startswith("file:"):
-        with pa.OSFile(str(_path(location))) as there:
-            yield there
-        return
+        return pa.OSFile(str(_path(location)))
     bucket, key = key_of(location)
-    with pa.PythonFile(obstore.open_reader(_store(bucket, access), key), mode="r") as there:
-        yield there
+    return pa.PythonFile(AsFile(_InS3(_store(bucket, access), key, size)), "r")
+
+
+@dataclass(frozen=True, slots=True)
+class _InS3:
+    """`formats.streams.ByteSource` on an object."""
+
+    store: S3Store
+    key: str
+    size: int
+
+    def read(self, start: int, end: int) -> bytes:
+        return bytes(obstore.get_range(self.store, self.key, start=start, end=end))
 
 
 def _move(file: Path, to: Path) -> None:
