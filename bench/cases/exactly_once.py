@@ -33,7 +33,7 @@ KINDS = (("10 files of 2 KB", 10, 2_000), ("2,000 files of 2 KB", 2_000, 2_000),
 SNAPSHOTS = (1, 100, 300)
 REPLACE, MORE = "replace", "append"
 CORRECTED = (1, 200, 1_000)
-REPLACING = 4.0
+REPLACING = 2.5
 
 
 def run(small: bool) -> BenchFindings:

@@ -30,11 +30,11 @@ from tidegate.sinks.iceberg.position_deletes import DELETES, LocatedRows, RowRan
 
 log = logging.getLogger("tidegate.sinks")
 
-FEW_FILES = 32
+FEW_FILES = 64
 FEW_ROWS = 3_000_000
 """In all files, and in all deletes: what is read in some seconds."""
 ROWS_AT_ONCE = 100_000
-AT_ONCE = 8
+AT_ONCE = 16
 ID = b"PARQUET:field_id"
 PLACE = ("uri", "version", "batch")
 
