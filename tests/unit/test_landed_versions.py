@@ -147,10 +147,10 @@ def test_of_the_versions_without_a_row_the_newest_counts(rows: tuple[int, ...], 
 
 
 def test_an_empty_version_that_came_late_is_not_taken_for_the_newest():
-    """A listing found it, so nothing says when it was put."""
-    there = [claim("v1", at=1, sequencer="0A"), claim("v2", at=2, sequencer="0B"), claim("v0", at=9)]
+    """A listing found it, so nothing says when it was put. Of the others S3's order counts."""
+    there = [claim("v1", at=2, sequencer="0A"), claim("v2", at=1, sequencer="0B"), claim("v0", at=9)]
     traces = [Trace(each, None, DONE, rows=each.version != "v0") for each in there]
-    assert [each.versions for each in landed_beside(URI, traces)] == [("v1", "v2")]
+    assert [(each.versions, each.ordered) for each in landed_beside(URI, traces)] == [(("v1", "v2"), True)]
     assert landed_beside(URI, traces[1:]) == ()
 
 

@@ -158,13 +158,13 @@ def landed_beside(uri: str, traces: Iterable[Trace]) -> tuple[SeveralLanded, ...
     those without a row only the newest counts, if S3 has said that it is: the older ones have rows that it has not."""
     there = [each for each in traces if not (each.replaced_by or (each.batch and keeps_latest_only(each.batch)))]
     empty = {each.claim.version for each in there if each.rows == 0}
-    found = several_landed(uri, ((each.claim, each.batch) for each in there))
-    kept = [
-        replace(each, versions=tuple(version for version in each.versions if version not in empty - newest))
-        for each in found
-        for newest in [{each.versions[-1]} if each.ordered else set()]
-    ]
-    return tuple(each for each in kept if len(each.versions) > 1)
+    with_rows = several_landed(uri, ((each.claim, each.batch) for each in there if each.rows != 0))
+    found = {each.table: each for each in with_rows}
+    for each in several_landed(uri, ((each.claim, each.batch) for each in there)):
+        *before, newest = each.versions
+        if each.ordered and newest in empty and (older := [one for one in before if one not in empty]):
+            found[each.table] = replace(each, versions=(*older, newest))
+    return tuple(found[table] for table in sorted(found))
 
 
 def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
