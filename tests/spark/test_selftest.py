@@ -139,6 +139,12 @@ def test_without_iceberg_it_says_in_one_sentence_what_is_missing(spark: SparkSes
     assert (state, said.startswith(f"{refused.value}. Of Iceberg there is: ")) == ("failed", True)
 
 
+def test_a_build_without_a_class_that_is_called_is_a_failure(spark: SparkSession, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(selftest, "CLASSES", (*selftest.CLASSES, "org.apache.iceberg.NotThere"))
+    state, said = selftest.iceberg(spark, {"version": spark.version})
+    assert (state, "lacks org.apache.iceberg.NotThere: " in said) == ("failed", True)
+
+
 def test_every_class_that_the_session_names_is_found(spark: SparkSession):
     named = [*session.named_classes(dict(spark.sparkContext.getConf().getAll()))]
     assert "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions" in named

@@ -48,6 +48,12 @@ MODULES = (
     *(each.module for each in FORMATS.values()),
 )
 """What ingest imports, here and on the executors."""
+CLASSES = (
+    *("org.apache.iceberg.ScanTaskParser", "org.apache.iceberg.SnapshotAncestryValidator"),
+    *("org.apache.spark.sql.catalyst.expressions.TryEval", "org.apache.spark.sql.classic.ExpressionUtils"),
+    "com.fasterxml.jackson.databind.ObjectMapper",
+)
+"""What ingest calls besides the APIs that are documented: another build might lack it."""
 VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "PYSPARK_PYTHON", "PYTHONPATH")
 IMAGE_JARS = Path("/usr/share/aws/iceberg")
 """Where EMR's images keep Iceberg."""
@@ -195,6 +201,11 @@ def iceberg(spark: SparkSession, found: dict[str, Any], image: Path = IMAGE_JARS
     except Retryable as missing:
         there = ", ".join([*found["class_path"], *found["image_jars"]]) or f"nothing below {image}"
         return "failed", f"{missing}. Of Iceberg there is: {there}"
+    if lacks := [each for each in CLASSES if location(spark, each) is None]:
+        return (
+            "failed",
+            f"this build of Spark {spark.version} and Iceberg lacks {', '.join(lacks)}: do not deploy to it",
+        )
     found["iceberg"] = str(jvm.org.apache.iceberg.IcebergBuild.version())
     found["jar"] = location(spark, "org.apache.iceberg.IcebergBuild") or "a jar that Java does not name"
     return "ok", f"Iceberg {found['iceberg']} from {found['jar']}, in Spark {found['version']}, Java {found['java']}"
