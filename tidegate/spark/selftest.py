@@ -49,9 +49,8 @@ MODULES = (
 )
 """What ingest imports, here and on the executors."""
 CLASSES = (
-    *("org.apache.iceberg.ScanTaskParser", "org.apache.iceberg.SnapshotAncestryValidator"),
+    *("org.apache.iceberg.ScanTaskParser", "com.fasterxml.jackson.databind.ObjectMapper"),
     *("org.apache.spark.sql.catalyst.expressions.TryEval", "org.apache.spark.sql.classic.ExpressionUtils"),
-    "com.fasterxml.jackson.databind.ObjectMapper",
 )
 """What ingest calls besides the APIs that are documented: another build might lack it."""
 VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "PYSPARK_PYTHON", "PYTHONPATH")
