@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -26,7 +25,7 @@ from tidegate.formats.columns import conform
 from tidegate.formats.json_layout import JsonLayout, as_lines, layout_of, with_layout
 from tidegate.formats.json_refusals import refusal
 from tidegate.formats.json_unknown import OBJECT, OF_LINES, LineTypes, SeenNames
-from tidegate.formats.json_values import maker, struct_type
+from tidegate.formats.json_values import columns_of, maker, struct_type
 from tidegate.formats.nesting import DEEPEST, first_deep_line
 from tidegate.formats.pieces import Piece
 from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line, fit_cells
@@ -196,18 +195,17 @@ class _LineDecoder:
         self._line = msgspec.json.Decoder(struct_type(fields))
         keeps = unknown == KEEP
         self._types = None if unknown == IGNORE else LineTypes(self.known, partial(struct_type, fields), keeps=keeps)
-        self._reading = [
-            (attrgetter(f"f{number}"), field.name, maker(field.type)) for number, field in enumerate(fields)
-        ]
+        self._reading = [(field.name, maker(field.type)) for field in fields]
 
     def __call__(self, text: _Text, names: FieldNames) -> pa.Table:
-        parts: list[list[pa.Array]] = [[make([])] for _, _, make in self._reading]
+        parts: list[list[pa.Array]] = [[make([])] for _, make in self._reading]
         total = 0
         seen = None if self._types is None else SeenNames(self._types)
         for block in _blocks(text.body):
             rows = self._rows(block, text, total, seen)
-            for columns, (member, name, make) in zip(parts, self._reading, strict=True):
-                values = list(map(member, rows))
+            # what stands beside the fields comes after them
+            of_rows = columns_of(rows, len(parts))
+            for columns, (name, make), values in zip(parts, self._reading, of_rows, strict=False):
                 try:
                     columns.append(make(values))
                 except MemoryError:
