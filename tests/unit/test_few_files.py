@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.sinks.iceberg.data_files.fields import FIELD_ID
 from tidegate.sinks.iceberg.data_files.layout import Access
-from tidegate.sinks.iceberg.few_files import ID, _File, _is_plain, _OfSpark, _ranges, _rows
+from tidegate.sinks.iceberg.few_files import _File, _is_plain, _OfSpark, _ranges, _rows
 from tidegate.sinks.iceberg.position_deletes import DELETES, RowRange
 
 IDS = (4, 5, 7)
@@ -18,7 +19,7 @@ IDS = (4, 5, 7)
 
 def written(path: Path, columns: Mapping[str, tuple[int | None, Sequence[object]]], rows_at_once: int = 4) -> str:
     fields = [
-        pa.field(name, pa.array(values).type, metadata={ID: str(number)} if number is not None else None)
+        pa.field(name, pa.array(values).type, metadata={FIELD_ID: str(number)} if number is not None else None)
         for name, (number, values) in columns.items()
     ]
     table = pa.Table.from_arrays([pa.array(values) for _, values in columns.values()], schema=pa.schema(fields))

@@ -106,13 +106,13 @@ def _struct(names: Sequence[str], makers: Sequence[Maker], values: Sequence[Any]
     there, mask = _without_nulls(values)
     columns = [make(column) for make, column in zip(makers, columns_of(there, len(names)), strict=True)]
     made = pa.StructArray.from_arrays(columns, names)
-    return made if mask is None else made.take(pa.array(np.cumsum(~mask) - 1, mask=mask))
+    return _with_nulls(made, mask)
 
 
 def _list(make: Maker, values: Sequence[Any]) -> pa.Array:
     there, mask = _without_nulls(values)
     made = pa.ListArray.from_arrays(_offsets(there), make(list(chain.from_iterable(there))))
-    return made if mask is None else made.take(pa.array(np.cumsum(~mask) - 1, mask=mask))
+    return _with_nulls(made, mask)
 
 
 def _map(make: Maker, values: Sequence[Any]) -> pa.Array:
@@ -120,7 +120,7 @@ def _map(make: Maker, values: Sequence[Any]) -> pa.Array:
     keys = pa.array(list(chain.from_iterable(there)), pa.string())
     items = make(list(chain.from_iterable(each.values() for each in there)))
     made = pa.MapArray.from_arrays(_offsets(there), keys, items)
-    return made if mask is None else made.take(pa.array(np.cumsum(~mask) - 1, mask=mask))
+    return _with_nulls(made, mask)
 
 
 def _without_nulls(values: Sequence[Any]) -> tuple[Sequence[Any], Any]:
@@ -128,6 +128,11 @@ def _without_nulls(values: Sequence[Any]) -> tuple[Sequence[Any], Any]:
     if None not in values:
         return values, None
     return [each for each in values if each is not None], np.fromiter(map(_is_none, values), bool, len(values))
+
+
+def _with_nulls(made: pa.Array, mask: Any) -> pa.Array:
+    """The column of the values that are there, with the others as nulls in their places."""
+    return made if mask is None else made.take(pa.array(np.cumsum(~mask) - 1, mask=mask))
 
 
 _is_none = partial(operator.is_, None)

@@ -24,6 +24,7 @@ from obstore.exceptions import BaseError
 
 from tidegate.core.replacing import RowsPlace
 from tidegate.sinks.iceberg.data_files.append import LoadedTable
+from tidegate.sinks.iceberg.data_files.fields import FIELD_ID
 from tidegate.sinks.iceberg.data_files.layout import Access, access_to_files
 from tidegate.sinks.iceberg.data_files.places import opened
 from tidegate.sinks.iceberg.position_deletes import DELETES, LocatedRows, RowRange
@@ -35,7 +36,6 @@ FEW_ROWS = 3_000_000
 """In all files, and in all deletes: what is read in some seconds."""
 ROWS_AT_ONCE = 100_000
 AT_ONCE = 16
-ID = b"PARQUET:field_id"
 PLACE = ("uri", "version", "batch")
 
 
@@ -59,8 +59,7 @@ def located_by_driver(
     `names` are those that the snapshot has for the columns with uri, version and batch."""
     if not few:
         return LocatedRows(snapshot, uris, {})
-    access = access_to_files(loaded.facts())
-    if access is None or len(few) > FEW_FILES:
+    if len(few) > FEW_FILES or (access := access_to_files(loaded.facts())) is None:
         return None
     planned = [json.loads(loaded.jvm.org.apache.iceberg.ScanTaskParser.toJson(each)) for each in few]
     parts = [part for each in planned for part in (each["data-file"], *each.get("delete-files", ()))]
@@ -113,7 +112,7 @@ def _ranges(access: Access, ids: Sequence[int], wanted: pa.Array, file: _File) -
 def _rows(access: Access, ids: Sequence[int], wanted: pa.Array, of: _File) -> Iterator[pa.Table]:
     """The rows of these uris, each with its position in the file."""
     with opened(access, of.location, of.size) as there, pq.ParquetFile(there, pre_buffer=True) as file:
-        by_id = {int((each.metadata or {}).get(ID, -1)): each for each in file.schema_arrow}
+        by_id = {int((each.metadata or {}).get(FIELD_ID, -1)): each for each in file.schema_arrow}
         if not by_id.keys() - {-1}:
             raise _OfSpark(f"{of.location} has no ids of its columns")
         fields = [by_id.get(each) for each in ids]
