@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from bench.measure import Peers, Rounds, take_turns
 from bench.servers import LandingServer, serving
 from tests.support.fakes import MemoryWork
 from tidegate.core.manifests import Sealed, batch_folder, make_part
+from tidegate.core.outcomes import Tally
 from tidegate.core.routes import Dataset
 from tidegate.flows.publish import Attempt
 from tidegate.sinks.iceberg.sink import IcebergSink
@@ -87,6 +88,14 @@ class Workshop:
     def attempt(self, files: BenchFiles, table: str) -> Attempt:
         """One attempt at a sealed batch of these files."""
         return Attempt(self.sink(files, table), sealed_batch(files, "B"), "B", 1)
+
+    def land(self, files: BenchFiles, table: str, batch: str, *, replaces: bool = False) -> Tally:
+        """One batch of these files, each as a version of this batch, into a table that is there or not. S3 is not asked
+        for their order."""
+        later = replace(files, uploads=tuple(replace(each, version=batch) for each in files.uploads))
+        sink = self.sink(later, table, batch, replaces=replaces)
+        attempt = Attempt(sink, sealed_batch(later, batch), batch, 1, newest_first=lambda *_: {})
+        return attempt.ingest().tally
 
     def product(self, files: BenchFiles, *, over_http: bool = True) -> Callable[[], str]:
         sealed = sealed_batch(files, "B")

@@ -15,10 +15,11 @@ CASES = {
     "partitions": "small files into a table with partitions",
     "exactly_once": "what exactly once costs beside the same read with a plain append",
     "latency": "from a put to a visible row, by stage, on the local stack",
+    "corrections": "a table of which one file in a hundred is corrected every day, for a year (an hour or less)",
     "year": "a table in its first year, day by day (half an hour or more)",
 }
 """By name, in the order in which they run: what each measures."""
-ALONE = ("year",)
+ALONE = ("corrections", "year")
 """Those that run only if they are named: they do not fit into the time of all the others."""
 
 

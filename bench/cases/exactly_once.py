@@ -17,9 +17,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from bench.files import DDL, BenchFiles, make_files
 from bench.findings import BenchFindings, BenchLimit, BenchTable, WrongAnswer
-from bench.ingesting import PRODUCT, Workshop, sealed_batch, workshop
+from bench.ingesting import PRODUCT, Workshop, workshop
 from bench.measure import Rounds, take_turns
-from tidegate.flows.publish import Attempt
 from tidegate.reading.reader import LINEAGE_DDL, Reader
 from tidegate.sinks.iceberg.data_files.layout import Layout, layout
 from tidegate.sinks.iceberg.ddl import struct_of
@@ -80,18 +79,14 @@ def appended(shop: Workshop, files: BenchFiles) -> Callable[[], str]:
 
 
 def replaced(shop: Workshop, count: int, corrected: Sequence[int]) -> dict[str, Rounds]:
-    """So many of these files come again, each as a later version, to one table that replaces, and to one that appends.
-    S3 is not asked for their order."""
+    """So many of these files come again, each as a later version, to a table that replaces and to one that appends."""
     files = make_files(shop.landing, "corrected", "json", count, 2_000)
     tables = {peer: f"lake.bench.to_{peer}" for peer in (REPLACE, MORE)}
     numbers = itertools.count(1)
 
     def land(share: int, peer: str) -> str:
-        batch = f"B{next(numbers)}"
-        later = replace(files, uploads=tuple(replace(each, version=batch) for each in files.uploads[:share]))
-        sink = shop.sink(later, tables[peer], batch, replaces=peer == REPLACE)
-        attempt = Attempt(sink, sealed_batch(later, batch), batch, 1, newest_first=lambda *_: {})
-        tally = attempt.ingest().tally
+        again = replace(files, uploads=files.uploads[:share])
+        tally = shop.land(again, tables[peer], f"B{next(numbers)}", replaces=peer == REPLACE)
         if share < count and tally.replaced != (tally.rows if peer == REPLACE else 0):
             raise WrongAnswer(f"{peer} {share} of {count} files: {tally}")
         return peer

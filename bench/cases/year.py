@@ -98,7 +98,7 @@ def run(small: bool) -> BenchFindings:
 
 def _grown(shop: Workshop, snapshots: int) -> TableCost:
     small = _table(shop)
-    file = grown(_metadata(small), snapshots)
+    file = grown(metadata_of(small), snapshots)
     name = f"bench.grown_{snapshots}"
     shop.spark.sql(f"CALL lake.system.register_table(table => '{name}', metadata_file => '{file.as_uri()}')")
     return _cost(IcebergTable(shop.spark, f"lake.{name}"))
@@ -109,7 +109,7 @@ def _grown(shop: Workshop, snapshots: int) -> TableCost:
 
 def _days(shop: Workshop, pace: BatchRate) -> Iterator[DayCost]:
     table = _table(shop)
-    folder = _metadata(table).parents[1]
+    folder = metadata_of(table).parents[1]
     (first,) = folder.glob("data/*.parquet")
     # the table's own goes, once it is compacted and its snapshots have expired
     first = Path(shutil.copy(first, folder.with_name(f"{folder.name}-row.parquet")))
@@ -119,12 +119,12 @@ def _days(shop: Workshop, pace: BatchRate) -> Iterator[DayCost]:
         for link in links:
             os.link(first, link)
         _append(table, first, links)
-        grown_on(_metadata(table), pace.batches - 1, (day - 1) * pace.batches)
-        _older(folder)
+        grown_on(metadata_of(table), pace.batches - 1, (day - 1) * pace.batches)
+        age(folder)
         found = _cost(table) if day in pace.shown else None
         files = [len(list(folder.glob(each))) for each in ("data/[!.]*", "metadata/[!.]*")]
         began = time.perf_counter()
-        _maintain(shop, table)
+        maintain(shop, table)
         took = time.perf_counter() - began
         if (there := shop.spark.table(table.name).count()) != (wanted := rows * (1 + day * pace.batches)):
             raise WrongAnswer(f"day {day}: {there:,} rows are in the table, {wanted:,} should be")
@@ -149,7 +149,7 @@ def _append(table: IcebergTable, first: Path, links: Sequence[Path]) -> None:
     append.commit()
 
 
-def _older(folder: Path) -> None:
+def age(folder: Path) -> None:
     """A day passes for the files."""
     for kind in ("data", "metadata"):
         for entry in os.scandir(folder / kind):
@@ -157,7 +157,7 @@ def _older(folder: Path) -> None:
             os.utime(entry.path, (at, at))
 
 
-def _maintain(shop: Workshop, table: IcebergTable) -> None:
+def maintain(shop: Workshop, table: IcebergTable) -> None:
     (done,) = maintain_tables(shop.spark, MaintenanceRequest(int(time.time()), (table.name,), (), MAINTENANCE)).tables
     if done.trouble:
         raise WrongAnswer(f"{table.name} was not maintained: {done.trouble}")
@@ -187,15 +187,15 @@ def _cost(table: IcebergTable) -> TableCost:
     with _counted(table) as calls:
         ask()
     rows = table._spark.table(table.name)
-    return TableCost(len(line), _metadata(table).stat().st_size, calls[0], _least(ask), _least(rows.count))
+    return TableCost(len(line), metadata_of(table).stat().st_size, calls[0], least_of(ask), least_of(rows.count))
 
 
-def _metadata(table: IcebergTable) -> Path:
+def metadata_of(table: IcebergTable) -> Path:
     location = table._load().operations().current().metadataFileLocation()
     return Path(urllib.parse.urlparse(location).path)
 
 
-def _least(act: Callable[[], Any]) -> float:
+def least_of(act: Callable[[], Any]) -> float:
     taken = []
     for _ in range(3):
         began = time.perf_counter()
