@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from bench.findings import BarChart, BenchFindings, BenchLimit, BenchTable, Wron
 from bench.inputs import BUCKET, Sums
 from bench.measure import Peers, Rounds, take_turns
 from bench.servers import LandingServer, serving
+from bench.shapes import BenchShape, drawn_files
 from tests.support.fakes import MemoryWork
 from tidegate.core.manifests import Sealed, batch_folder, make_part
 from tidegate.core.outcomes import Tally
@@ -43,6 +45,8 @@ PATHS, FOLDER = "spark.read, path list", "spark.read, folder"
 STREAM, ARROW = "structured streaming, availableNow", "pyarrow, file by file, 2 processes"
 PROCESSES = 2
 PART = 1_000
+SEED = int(os.environ.get("SEED", "7"))
+"""Draws the shapes: `SEED=8 make bench ONLY=shapes` measures others."""
 
 
 @dataclass
@@ -115,7 +119,7 @@ class Workshop:
     def read(self, files: BenchFiles, where: Any) -> Any:
         reader = self.spark.read.schema(files.columns)
         if files.format == "csv":
-            return reader.option("header", True).csv(where)
+            return reader.options(header=True, multiLine=files.schema != SCHEMA, escape='"').csv(where)
         if files.format == "json":
             return reader.json(where)
         return reader.parquet(where) if isinstance(where, str) else reader.parquet(*where)
@@ -153,9 +157,9 @@ class Workshop:
         catalog.create_namespace_if_not_exists("bench")
 
         def run() -> ArrowTable:
-            table = catalog.create_table(f"bench.t{next(self._numbers)}", SCHEMA)
+            table = catalog.create_table(f"bench.t{next(self._numbers)}", files.schema)
             shares = [files.paths[start::PROCESSES] for start in range(min(PROCESSES, len(files.paths)))]
-            read = self.pool.starmap(read_all, [(share, files.format) for share in shares])
+            read = self.pool.starmap(read_all, [(share, files.format, files.schema) for share in shares])
             table.append(pa.concat_tables(read))
             return table
 
@@ -172,16 +176,32 @@ class Workshop:
         }
 
     def check(self, files: BenchFiles) -> Callable[[str, Any], None]:
-        """Compares the rows of a run with the files', and drops its table."""
+        """Compares the rows of a run with the files', and those of a drawn shape with those of the other runs, and
+        drops its table."""
+        others: list[Any] = []
 
         def checked(peer: str, answer: Any) -> None:
             found = self.sums(answer) if isinstance(answer, str) else sums_of(answer.scan().to_arrow())
             if found != files.sums:
                 raise WrongAnswer(f"{files.title}: {peer} has {found}, the files have {files.sums}")
+            if files.schema != SCHEMA:
+                others.append(self.hashed(files, answer))
+                if others[0] != others[-1]:
+                    raise WrongAnswer(f"{files.title}: {peer} has other values than the first peer")
             if isinstance(answer, str):
                 self.spark.sql(f"DROP TABLE {answer} PURGE")
 
         return checked
+
+    def hashed(self, files: BenchFiles, answer: Any) -> Any:
+        """A sum over the hashes of all rows, whatever their order. A column at a time: its nulls count."""
+        if isinstance(answer, str):
+            frame = self.spark.table(answer)
+        else:
+            frame = self.spark.read.parquet(*answer.inspect.files()["file_path"].to_pylist())
+        hashes = ", ".join(f"sum(CAST(xxhash64(id, {name}) AS DECIMAL(38, 0)))" for name in files.schema.names)
+        frame.createOrReplaceTempView("answered")
+        return self.spark.sql(f"SELECT {hashes} FROM answered").collect()[0]
 
 
 def sealed_batch(files: BenchFiles, batch: str) -> MemoryWork:
@@ -273,8 +293,8 @@ class FileKind:
     rounds: int
     peers: Sequence[str]
     packed: bool = False
-    days: int = 0
-    """The rows are of so many days, and the table has a partition for each."""
+    shape: Callable[[Random], BenchShape] | None = None
+    """What draws its columns. None: those of all benches."""
     goals: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -286,15 +306,7 @@ def ingested(name: str, kinds: Sequence[FileKind], count: int = 0, *, size: int 
         if not count:
             warmed(shop)
         for kind in kinds:
-            files = make_files(
-                shop.landing,
-                kind.title,
-                kind.format,
-                count or kind.count,
-                size or kind.size,
-                packed=kind.packed,
-                days=kind.days,
-            )
+            files = _made(shop, kind, count or kind.count, size or kind.size)
             peers = {peer: run for peer, run in shop.peers(files).items() if peer in kind.peers}
             rounds = take_turns(peers, 1 if count else kind.rounds, shop.check(files))
             found[kind.title] = files, rounds
@@ -305,6 +317,13 @@ def ingested(name: str, kinds: Sequence[FileKind], count: int = 0, *, size: int 
             shop.clear()
     table, chart = compared(name, found)
     return BenchFindings((table,), (chart,), limits)
+
+
+def _made(shop: Workshop, kind: FileKind, count: int, size: int) -> BenchFiles:
+    if kind.shape is None:
+        return make_files(shop.landing, kind.title, kind.format, count, size, packed=kind.packed)
+    shape = kind.shape(Random(SEED))
+    return drawn_files(shop.landing, kind.title, shape, kind.format, count, size, seed=SEED)
 
 
 def warmed(shop: Workshop) -> None:

@@ -70,7 +70,7 @@ def _days(tables: Sequence[BenchTable]) -> BenchTable:
 SHORTER: Mapping[str, Callable[[BenchTable], BenchTable]] = {
     "small_files": _compared,
     "large_files": _compared,
-    "partitions": _compared,
+    "shapes": _compared,
     "bills": _bills,
     "growth": _ends,
 }

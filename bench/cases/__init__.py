@@ -12,7 +12,7 @@ CASES = {
     "small_files": "many small files, from a manifest to a published snapshot",
     "large_files": "few large files, from a manifest to a published snapshot",
     "first_byte": "many small files from a server with the latency of S3",
-    "partitions": "small files into a table with partitions",
+    "shapes": "wide, nested, sparse, quoted, long and partitioned: shapes drawn by a seed",
     "exactly_once": "what exactly once costs beside the same read with a plain append",
     "latency": "from a put to a visible row, by stage, on the local stack",
     "corrections": "a table of which one file in a hundred is corrected every day, for a year (an hour or less)",

@@ -19,7 +19,7 @@ from bench.shortened import shortened
 TABLE = BenchTable("t", ("", "s"), [("one", "1.0")], "a note")
 FOUND = BenchFindings((TABLE,), (BarChart("c", "A chart", "s", [("g", [("a & b", 1.0), ("c", 2.0)])]),))
 QUICK = ("claims", "intake", "growth", "requests")
-OF_SPARK = ("exactly_once", "partitions", "corrections", "year")
+OF_SPARK = ("exactly_once", "shapes", "corrections", "year")
 """Some of those that start Spark. `make bench` runs the others too, and checks the rows of each."""
 
 
