@@ -78,3 +78,15 @@ def test_years_that_have_no_name_are_left_to_spark(micros: int) -> None:
     rows = pa.table({"t": pa.array([0, micros], pa.int64()).cast(pa.timestamp("us"))})
     with pytest.raises(Scattered):
         list(divided(rows, (TimePartition("p", "t", "day"),)))
+
+
+@given(st.lists(st.integers(0, 9), max_size=200))
+def test_rows_of_a_partition_keep_their_order(days: list[int]) -> None:
+    micros = [day * 86_400_000_000 for day in days]
+    rows = pa.table({"t": pa.array(micros, pa.int64()).cast(pa.timestamp("us")), "n": range(len(days))})
+    found = {
+        part.units: some["n"].to_pylist()
+        for part, some in divided(rows, (TimePartition("p", "t", "day"),))
+        if len(some)
+    }
+    assert found == {(day,): [at for at, each in enumerate(days) if each == day] for day in set(days)}

@@ -1,6 +1,8 @@
 """What a task writes is what it was given, in files that are whole and that nothing else has the names of."""
 
+import itertools
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -204,10 +206,37 @@ def test_rows_in_too_many_partitions_leave_no_file_and_say_so(tmp_path: Path, mo
 
     (told,) = write(by_day(tmp_path, target=1), "b", batches())
     assert told.to_pylist() == [dict.fromkeys(told.schema.names)]
-    assert len(read) == writing.MOST_PARTITIONS + 1
+    assert len(read) == writing.TASK_PARTITIONS + 1
     assert not [each for each in tmp_path.rglob("*") if each.is_file()]
 
 
 def test_as_many_partitions_as_are_allowed(tmp_path: Path) -> None:
-    files = written(by_day(tmp_path), [days(*range(writing.MOST_PARTITIONS))])
-    assert len(files) == writing.MOST_PARTITIONS
+    files = written(by_day(tmp_path), [days(*range(writing.TASK_PARTITIONS))])
+    assert len(files) == writing.TASK_PARTITIONS
+
+
+@pytest.mark.parametrize(("tasks", "most"), [(1, 256), (2, 128), (32, 8), (1_000, 8)])
+def test_a_batch_of_few_tasks_may_write_into_many_partitions(tasks: int, most: int) -> None:
+    assert writing.most_partitions(tasks) == most
+
+
+def test_rows_of_sixty_days_have_a_file_for_each_day(tmp_path: Path) -> None:
+    numbers = [each * 7 % 60 for each in range(600)]
+    (told,) = write(by_day(tmp_path), "b", iter([days(*numbers)]), writing.most_partitions(2))
+    assert {each["partition"][0]: each["rows"] for each in told.to_pylist()} == {
+        str((datetime(1970, 1, 1) + timedelta(day)).date()): 10 for day in range(60)
+    }
+
+
+def test_a_file_that_cannot_be_put_takes_the_others_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put, count = writing.put, itertools.count()
+
+    def sometimes(layout: Layout, file: Path, location: str) -> None:
+        if next(count) == 5:
+            raise Broken
+        put(layout, file, location)
+
+    monkeypatch.setattr(writing, "put", sometimes)
+    with pytest.raises(Broken):
+        list(write(by_day(tmp_path), "b", iter([days(*range(40))]), 40))
+    assert not [each for each in tmp_path.rglob("*") if each.is_file()]

@@ -222,13 +222,20 @@ def test_nothing_needs_no_task():
 
 def test_a_hundred_thousand_empty_objects_keep_every_slot_busy():
     tasks = bin_pack([0] * 100_000, parallelism=16, task_bytes=64_000_000, task_objects=5_000)
-    assert {len(task) for task in tasks} == {5_000}
-    assert len(tasks) == 20
+    assert {len(task) for task in tasks} == {3_125}
+    assert len(tasks) == 2 * 16
 
 
 def test_a_task_is_filled_to_its_bounds_before_there_is_another():
     assert bin_pack([1] * 10, parallelism=1, task_bytes=10, task_objects=10) == [list(range(10))]
     assert len(bin_pack([1] * 11, parallelism=1, task_bytes=10, task_objects=10)) == 2
+
+
+@given(SIZES, st.integers(2, 8), st.integers(1, 2000))
+def test_tasks_come_in_whole_rounds_of_the_slots(sizes: list[int], parallelism: int, task_bytes: int):
+    small = [size for size in sizes if size <= task_bytes]
+    tasks = bin_pack(small, parallelism=parallelism, task_bytes=task_bytes, task_objects=task_bytes)
+    assert len(tasks) == len(small) or len(tasks) % parallelism == 0
 
 
 def test_one_huge_object_gets_a_task_to_itself():

@@ -190,8 +190,9 @@ def bin_pack(sizes: Sequence[int], *, parallelism: int, task_bytes: int, task_ob
     """The positions in `sizes` (bytes), grouped into tasks of about equal weight: largest first, each to the lightest.
 
     A small object costs a request more than its bytes, so each weighs at least `task_bytes / task_objects`.
-    There are enough tasks for `parallelism` slots, and more if a task would exceed its bounds. An object of more than
-    `task_bytes` is a task of its own. These come first, because they take longest.
+    There are enough tasks for `parallelism` slots, and more if a task would exceed its bounds: then as many for each
+    slot, because three on two slots take as long as four. An object of more than `task_bytes` is a task of its own.
+    These come first, because they take longest.
     """
     large = sorted((at for at, size in enumerate(sizes) if size > task_bytes), key=lambda at: -sizes[at])
     small = [at for at, size in enumerate(sizes) if size <= task_bytes]
@@ -205,7 +206,8 @@ def _share_out(sizes: Sequence[int], parallelism: int, task_bytes: int, task_obj
         return []
     lightest = max(1, task_bytes // task_objects)
     weights = [max(lightest, size) for size in sizes]
-    count = min(len(sizes), max(parallelism, -(-sum(weights) // task_bytes)))
+    rounds = max(1, -(-sum(weights) // (task_bytes * parallelism)))
+    count = min(len(sizes), rounds * parallelism)
     tasks: list[list[int]] = [[] for _ in range(count)]
     heap = [(0, number) for number in range(count)]
     for position in sorted(range(len(sizes)), key=lambda each: -weights[each]):

@@ -43,6 +43,8 @@ OF_VALUES = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 BLOCK_BYTES = 256_000
 """Lines become columns so many bytes at a time: the values of more do not fit into a processor's cache."""
+MANY_FIELDS, MORE = 20, 4
+"""Lines of so many fields do so many times as many bytes at a time: each column of a block costs a call."""
 LINE_END, OPENS, CLOSES = b"\n{}"
 MOST_NAMES = 10_000
 """Of so many names that are not the schema's a file is judged, if it has none that is."""
@@ -195,13 +197,14 @@ class _LineDecoder:
         self._line = msgspec.json.Decoder(struct_type(fields))
         keeps = unknown == KEEP
         self._types = None if unknown == IGNORE else LineTypes(self.known, partial(struct_type, fields), keeps=keeps)
+        self._more = MORE if len(fields) >= MANY_FIELDS else 1
         self._reading = [(field.name, maker(field.type)) for field in fields]
 
     def __call__(self, text: _Text, names: FieldNames) -> pa.Table:
         parts: list[list[pa.Array]] = [[make([])] for _, make in self._reading]
         total = 0
         seen = None if self._types is None else SeenNames(self._types)
-        for block in _blocks(text.body):
+        for block in _blocks(text.body, self._more * BLOCK_BYTES):
             rows = self._rows(block, text, total, seen)
             # what stands beside the fields comes after them
             of_rows = columns_of(rows, len(parts))
@@ -336,11 +339,11 @@ def _first_refused(values: Sequence[Any], make: Callable[[Sequence[Any]], pa.Arr
     return None
 
 
-def _blocks(body: bytes) -> Iterator[bytes]:
-    """The lines of a file, some `BLOCK_BYTES` at a time."""
+def _blocks(body: bytes, size: int) -> Iterator[bytes]:
+    """The lines of a file, some `size` bytes at a time."""
     begin = 0
     while begin < len(body):
-        end = body.find(b"\n", begin + BLOCK_BYTES) + 1 or len(body)
+        end = body.find(b"\n", begin + size) + 1 or len(body)
         yield body[begin:end]
         begin = end
 

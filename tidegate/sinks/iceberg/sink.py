@@ -30,7 +30,7 @@ from tidegate.sinks.iceberg import shares
 from tidegate.sinks.iceberg.causes import MISTAKES, cause
 from tidegate.sinks.iceberg.columns import misfit
 from tidegate.sinks.iceberg.data_files.layout import BySpark, Layout, layout
-from tidegate.sinks.iceberg.data_files.write import MOST_PARTITIONS
+from tidegate.sinks.iceberg.data_files.write import most_partitions
 from tidegate.sinks.iceberg.ddl import facts_of, struct_of
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import ATTEMPT, BATCH, DRIVER
@@ -337,7 +337,8 @@ class IcebergSink:
             read = partial(told.read, encoded)
             if self.sql:
                 rows = rows_of_tasks(self.spark, tasks, read, from_arrow_schema(encoded.emitted))
-                files = files_of_rows(self.sql.evaluated(rows), self._judge(emitted, told).rows, found, branch)
+                judged = self._judge(emitted, told).rows
+                files = files_of_rows(self.sql.evaluated(rows), len(tasks), judged, found, branch)
             elif self.reads and not reader.careful and is_for_driver(tasks):
                 files = files_of_driver(tasks[0], read, found, branch)
             else:
@@ -345,7 +346,8 @@ class IcebergSink:
             if files is not None:
                 return (*iceberg.stage_files(loaded, files, branch, self.marks, at), told)
             found = BySpark(
-                f"the rows of a task are in more than {MOST_PARTITIONS} partitions, or of years before 1 or after 9999"
+                f"the rows of a task are in more than {most_partitions(len(tasks))} partitions, or of years before 1 or"
+                " after 9999"
             )
         log.info("Spark writes the data files of table %s: %s", self.table, found.reason)
         told = replace(self._told(names), slowly=found.reason if found.avoidable else "")

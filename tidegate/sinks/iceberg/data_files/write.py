@@ -16,6 +16,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -35,8 +36,17 @@ PAGE_BYTES = 1 << 20
 
 log = logging.getLogger("tidegate.sinks")
 
-MOST_PARTITIONS = 8
-"""In which a task writes. So a batch has at most so many times as many files as tasks."""
+BATCH_FILES, TASK_PARTITIONS = 256, 8
+"""So many files may the tasks of a batch write into partitions, and each task into so many partitions in any case."""
+PUTS = 8
+"""Files that a task puts at once."""
+
+
+def most_partitions(tasks: int) -> int:
+    """In how many partitions each of so many tasks may write. Where rows are in more of them, a batch would have too
+    many small files."""
+    return max(TASK_PARTITIONS, BATCH_FILES // max(1, tasks))
+
 
 WRITTEN = "location string, bytes bigint, rows bigint, offsets array<bigint>, partition array<string>"
 """What a task returns of each of its files, as Spark has it; one row without a location if its rows are scattered."""
@@ -63,17 +73,18 @@ class DataFile:
     partition: tuple[str, ...] = ()
 
 
-def write(layout: Layout, name: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def write(
+    layout: Layout, name: str, batches: Iterator[pa.RecordBatch], most: int = TASK_PARTITIONS
+) -> Iterator[pa.RecordBatch]:
     """Write the rows to data files that are called after `name`. Yields what was written (`WRITTEN`) at the end. A task
-    whose rows are scattered over many partitions leaves no file, reads no further, and says so."""
+    whose rows are scattered over more than `most` partitions leaves no file, reads no further, and says so."""
     there: list[DataFile] = []
     unique = f"{name}-{uuid.uuid4().hex}"
     try:
-        with tempfile.TemporaryDirectory(prefix="tidegate-", dir=_local_folder()) as scratch:
-            for number, file in enumerate(_files(layout, Path(scratch), batches)):
+        with tempfile.TemporaryDirectory(prefix="tidegate-", dir=_local_folder()) as scratch, _Puts(layout) as puts:
+            for number, file in enumerate(_files(layout, Path(scratch), batches, most)):
                 there.append(file.named(f"{layout.folder}{file.partition.folder}{unique}-{number:05}.parquet"))
-                put(layout, file.path, there[-1].location)
-                file.path.unlink(missing_ok=True)
+                puts.begin(file.path, there[-1].location)
     except BaseException as error:
         for each in there:
             try_to_remove(layout, each.location)
@@ -82,6 +93,32 @@ def write(layout: Layout, name: str, batches: Iterator[pa.RecordBatch]) -> Itera
         yield pa.RecordBatch.from_pylist([{}], schema=_WRITTEN)
         return
     yield pa.RecordBatch.from_pylist([asdict(each) for each in there], schema=_WRITTEN)
+
+
+class _Puts:
+    """Files on their way, `PUTS` at once: into many partitions go many small files. At the end all of them are there,
+    or what S3 or the file system raised is raised."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._pool = ThreadPoolExecutor(PUTS)
+        self._begun: list[Future[None]] = []
+
+    def __enter__(self) -> "_Puts":
+        return self
+
+    def begin(self, file: Path, location: str) -> None:
+        self._begun.append(self._pool.submit(self._put, file, location))
+
+    def _put(self, file: Path, location: str) -> None:
+        put(self._layout, file, location)
+        file.unlink(missing_ok=True)
+
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        # whoever removes them must not be overtaken by one that is on its way
+        self._pool.shutdown(cancel_futures=failed is not None)
+        for each in () if failed else self._begun:
+            each.result()
 
 
 @dataclass
@@ -111,7 +148,7 @@ def _offset(group: pq.RowGroupMetaData) -> int:
     return int(min(first.data_page_offset, first.dictionary_page_offset or first.data_page_offset))
 
 
-def _files(layout: Layout, scratch: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[_Growing]:
+def _files(layout: Layout, scratch: Path, batches: Iterator[pa.RecordBatch], most: int) -> Iterator[_Growing]:
     """The rows as finished files, which exceed the size that the table wants by at most one row group. A file is of one
     partition, and of rows that mislead by the same columns. Raises Scattered."""
     growing: dict[tuple[tuple[int, ...], frozenset[str]], _Growing] = {}
@@ -119,7 +156,7 @@ def _files(layout: Layout, scratch: Path, batches: Iterator[pa.RecordBatch]) -> 
     for group in _groups(batches):
         for partition, rows in divided(group, layout.partitions):
             partitions.add(partition.units)
-            if len(partitions) > MOST_PARTITIONS:
+            if len(partitions) > most:
                 raise Scattered
             without = boundless(rows)
             key = (partition.units, without)
