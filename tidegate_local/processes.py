@@ -33,6 +33,8 @@ LISTENER = "TIDEGATE_LISTENER"
 
 # How long a child may take to stop in an orderly way once its parent is gone; nobody is left to wait for it.
 _ORPHAN_GRACE = 5.0
+STOP_SECONDS = 15.0
+"""How long a process of the stack may take to stop in an orderly way."""
 
 
 def listen(port: int = 0) -> socket.socket:

@@ -21,7 +21,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.cli.command import this_command
 from tidegate.environment import STACK_DIR
@@ -29,8 +29,10 @@ from tidegate_local import continuing, description
 from tidegate_local.continuing import Past
 from tidegate_local.errors import LocalError, log_tail
 from tidegate_local.lock import FolderLock
-from tidegate_local.processes import python_module
-from tidegate_local.supervisor import STOP_SECONDS, OnProgress, Stack
+from tidegate_local.processes import STOP_SECONDS, python_module
+
+if TYPE_CHECKING:
+    from tidegate_local.supervisor import OnProgress, Stack
 
 
 def up(
@@ -48,6 +50,8 @@ def up(
     stays hidden (12 minutes on AWS). With `docker`, containers reach it, too. Raises LocalError, SettingsError or
     ToolMissing, and leaves nothing running then.
     """
+    from tidegate_local.supervisor import Stack  # whoever asks a stack does not start one
+
     folder = folder.resolve()
     lock = FolderLock(folder)
     lock.acquire()

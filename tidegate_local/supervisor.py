@@ -38,7 +38,7 @@ from tidegate_local.environment import local_environment, process_environment
 from tidegate_local.errors import LocalError, log_tail
 from tidegate_local.loader import Assembly, load, read_assembly
 from tidegate_local.lock import FolderLock
-from tidegate_local.processes import Child, answers, listen, listen_again, python_module, spawn, url_of
+from tidegate_local.processes import STOP_SECONDS, Child, answers, listen, listen_again, python_module, spawn, url_of
 from tidegate_local.template import project_root, synthesize
 
 OnProgress = Callable[[str], None]
@@ -48,7 +48,6 @@ _FILLING_SECONDS = 900.0
 """The services first read what they held: some 20 s for 100,000 uploads."""
 _PORT_SECONDS = 8.0
 """How long the processes of a stack that was killed may hold its ports."""
-STOP_SECONDS = 15.0
 _QUICK_DEATHS = 5
 """Deaths of one worker within a minute after which the stack gives up on it, those by `kill -9` excepted: they are
 somebody else's doing, and Lambda would make a new sandbox however often."""
