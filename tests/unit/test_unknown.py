@@ -433,6 +433,18 @@ def test_a_few_of_parts_are_the_few_of_the_whole(one: list[str], other: list[str
         assert few((*few(one), *few(other))) == few((*one, *other))
 
 
+@given(st.lists(st.lists(st.sampled_from([*"abcdef", MORE]), max_size=5), max_size=8))
+def test_a_task_tells_so_many_names_and_says_which_files_have_others(files: list[list[str]]):
+    with patch.object(kept, "MOST_OF_A_TASK", 3):
+        task = kept.NamesOfTask()
+        told = [task.of(few(names)) for names in files]
+    assert len({name for names in told for name in names} - {MORE}) <= 3
+    for names, found in zip(files, told, strict=True):
+        assert set(found) <= {*names, MORE}
+        assert bool(found) == bool(names)
+        assert MORE in found or set(found) == set(names)
+
+
 @pytest.mark.parametrize("body", [("json", b'{"id": 1, "...": 2}\n'), ("csv", b"id,...\n1,2\n")])
 def test_a_column_that_is_called_as_the_mark_for_more_is_a_column(body: tuple[str, bytes]) -> None:
     format, text = body

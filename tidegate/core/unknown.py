@@ -15,6 +15,7 @@ from tidegate.core.quantities import counted
 MORE = "..."
 """It stands after the names of something that has more of them."""
 MOST_OF_A_FILE = 50
+MOST_OF_A_TASK = 1_000
 MOST_OF_OUTCOMES = 50
 MOST_OF_A_RECEIPT, CHARACTERS_OF_A_RECEIPT = 10, 300
 """A receipt's names are in the ledger, too, in the records of the batch and of the route, which are paid for by their
@@ -27,6 +28,23 @@ def few(names: Iterable[str]) -> tuple[str, ...]:
     found = [name for name in all_of if name != MORE]
     more = MORE in all_of or len(found) > MOST_OF_A_FILE
     return (*found[:MOST_OF_A_FILE], *([MORE] if more else []))
+
+
+class NamesOfTask:
+    """What a task tells of its files: their names, as long as they are `MOST_OF_A_TASK` different ones together; of a
+    further one `MORE`. The driver holds the names of all files of a batch, and each may have names of its own."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}
+
+    def of(self, names: Iterable[str]) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for name in names:
+            if name in self._told or len(self._told) < MOST_OF_A_TASK:
+                found[self._told.setdefault(name, name)] = None
+            else:
+                found[MORE] = None
+        return few(found)
 
 
 @dataclass(frozen=True, slots=True)

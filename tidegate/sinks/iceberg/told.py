@@ -8,6 +8,7 @@ from typing import Any
 
 from tidegate.core.manifests import unpack_task
 from tidegate.core.outcomes import Read
+from tidegate.core.unknown import NamesOfTask
 from tidegate.formats.added import NewNames, dialect_of
 from tidegate.formats.registry import FORMATS, adds
 from tidegate.reading.reader import Reader
@@ -38,7 +39,7 @@ class Told:
         if isinstance(task, SplitTask):
             yield from reader.read_split(task.item, task.split, partial(self._report_split, task))
         else:
-            yield from reader.read(unpack_task(task), self._report)
+            yield from reader.read(unpack_task(task), partial(self._report, NamesOfTask()))
         if names is not None:
             found = names.types()
             new = {name: kind for name, kind in found.items() if name not in reader.beside.names}
@@ -46,8 +47,8 @@ class Told:
                 # of more none is added: so many say that there are more
                 self.names.add(dict(islice(new.items(), MOST_ADDED + 1)))
 
-    def _report(self, position: int, ended: Read) -> None:
-        self.endings.add({position: ended})
+    def _report(self, told: NamesOfTask, position: int, ended: Read) -> None:
+        self.endings.add({position: replace(ended, unknown=told.of(ended.unknown)) if ended.unknown else ended})
 
     def _report_split(self, task: SplitTask, ended: Read) -> None:
         self.of_splits.add({(task.position, task.number): ended})
