@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from tidegate.formats import json_lines
 from tidegate.formats.decode import Decoder, decoder
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.registry import FORMATS
@@ -140,8 +141,10 @@ class TestJson:
         with pytest.raises(Undecodable, match="line 4: a = 'x' is text, and the schema says bigint"):
             rows(decode, b'\n{"a": 1}\n\n{"a": "x"}')
 
+    @pytest.mark.parametrize("block", [1, 20, json_lines.BLOCK_BYTES])
     @pytest.mark.parametrize("kind", [pa.int32(), pa.list_(pa.int32())])
-    def test_the_message_names_the_line_of_a_number_that_does_not_fit(self, kind):
+    def test_the_message_names_the_line_of_a_number_that_does_not_fit(self, kind, block, monkeypatch):
+        monkeypatch.setattr(json_lines, "BLOCK_BYTES", block)
         value = b"5000000000" if kind == pa.int32() else b"[5000000000]"
         with pytest.raises(Undecodable, match=r"^line 5: n(\[0\])? = 5000000000 is more than int holds, 2147483647"):
             rows(json(("n", kind)), b'\n{"n": null}\n{}\n \n{"n": ' + value + b"}\n{}\n")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.sinks.iceberg import few_files
 from tidegate.sinks.iceberg.data_files.fields import FIELD_ID
 from tidegate.sinks.iceberg.data_files.layout import Access
 from tidegate.sinks.iceberg.few_files import _File, _is_plain, _OfSpark, _ranges, _rows
@@ -32,8 +34,9 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.parametrize("at_once", [1, 3, few_files.ROWS_AT_ONCE])
 @given(rows=ROWS, gone=st.sets(st.integers(0, 19)), wanted=st.sets(st.sampled_from("abcd")))
-def test_it_finds_what_is_there_and_was_not_deleted(tmp_path_factory, rows, gone, wanted):
+def test_it_finds_what_is_there_and_was_not_deleted(tmp_path_factory, at_once, rows, gone, wanted):
     folder = tmp_path_factory.mktemp("few")
     uris, versions, batches = ([each[at] for each in rows] for at in range(3))
     text = pa.string()
@@ -44,7 +47,8 @@ def test_it_finds_what_is_there_and_was_not_deleted(tmp_path_factory, rows, gone
     deletes = pa.Table.from_arrays([pa.array(names).dictionary_encode(), pa.array(places)], schema=DELETES)
     pq.write_table(deletes, folder / "deletes")
     file = _File(data, 0, (_File(f"file://{folder / 'deletes'}", 0),))
-    found = _ranges(Access(), IDS, pa.array(sorted(wanted), text), file)
+    with patch.object(few_files, "ROWS_AT_ONCE", at_once):
+        found = _ranges(Access(), IDS, pa.array(sorted(wanted), text), file)
     there: dict[tuple[str, str, str], list[int]] = {}
     for at, (uri, version, batch) in enumerate(rows):
         if uri in wanted and at not in gone:

@@ -98,6 +98,14 @@ def test_all_that_the_table_holds_of_an_object_gives_way():
     assert contest([version("v3")], there, listing("v3", "v2", "v1")).gives_way([version("v3")]) == there
 
 
+def test_what_was_doubled_leaves_once():
+    both = [held("v1"), held("v2", batch="B1")]
+    again = [version("v1"), version("v2")]
+    found = contest(again, both, listing("v2", "v1"), {each.identity for each in again})
+    assert found.doubled == both[:1]
+    assert found.gives_way([version("v2")]) == both
+
+
 LINE = [Snapshot(4, 3), Snapshot(3, 2, adds=True), Snapshot(2, 1, removes=True), Snapshot(1, None, adds=True)]
 
 
