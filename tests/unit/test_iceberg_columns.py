@@ -95,3 +95,39 @@ def test_types_and_nulls():
     strict = ColumnFacts("string", False)
     assert said({"a-b": strict}, {"a-b": TEXT}).endswith(f"run: {ALTER} ALTER COLUMN `a-b` DROP NOT NULL")
     assert said({"a": TEXT, "b": strict}, {"a": TEXT}).endswith(f"run: {ALTER} ALTER COLUMN b DROP NOT NULL")
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "changes"),
+    [
+        ("struct<a:int>", "struct<a:int,vip:boolean>", ["ADD COLUMN c.vip boolean"]),
+        ("struct<a:int>", "struct<z:string,a:int>", ["ADD COLUMN c.z string FIRST"]),
+        (
+            "struct<a:int,b:int>",
+            "struct<a:bigint,x:date,b:int>",
+            ["ALTER COLUMN c.a TYPE bigint", "ADD COLUMN c.x date AFTER a"],
+        ),
+        ("array<struct<a:int>>", "array<struct<a:int,d:decimal(9,2)>>", ["ADD COLUMN c.element.d decimal(9,2)"]),
+        ("map<string,struct<a:int>>", "map<string,struct<a:int,k:int>>", ["ADD COLUMN c.value.k int"]),
+        ("struct<a:struct<b:int>>", "struct<a:struct<b:int,e:array<int>>>", ["ADD COLUMN c.a.e array<int>"]),
+        ("array<float>", "array<double>", ["ALTER COLUMN c.element TYPE double"]),
+    ],
+)
+def test_fields_of_a_nested_column_are_added_in_place(there: str, wanted: str, changes: list[str]):
+    found = said({"c": ColumnFacts(there, True)}, {"c": ColumnFacts(wanted, True)})
+    assert found.endswith(f"Run: {'; '.join(f'{ALTER} {each}' for each in changes)}")
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"),
+    [
+        ("struct<a:int,b:int>", "struct<a:int>"),
+        ("struct<a:int,b:int>", "struct<b:int,a:int>"),
+        ("struct<a:bigint>", "struct<a:int,b:int>"),
+        ("map<string,int>", "map<int,int>"),
+        ("array<int>", "int"),
+        ("struct<a,b:int>", "struct<a,b:int,c:int>"),
+    ],
+)
+def test_what_iceberg_does_not_do_within_a_column_is_left_to_a_person(there: str, wanted: str):
+    assert "takes no such change" in said({"c": ColumnFacts(there, True)}, {"c": ColumnFacts(wanted, True)})

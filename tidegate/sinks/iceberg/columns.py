@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tidegate.core.lineage import LINEAGE_COLUMNS
 from tidegate.formats.type_names import quoted_name
+from tidegate.sinks.iceberg.nested_columns import changes_within
 
 WasCalled = Callable[[str], str | None]
 """What the column that an earlier schema of the table called so is called now: "" if it was dropped, None if no earlier
@@ -68,8 +69,8 @@ def _misfits(
 def _another_type(table: str, name: str, there: str, wanted: str) -> str:
     said = f"column {name} of table {table} is {there}, in the route's schema it is {wanted}."
     alter, column = _alter(table), quoted_name(name)
-    if (there, wanted) in WIDER or _is_wider_decimal(there, wanted):
-        return f"{said} Run: {alter} ALTER COLUMN {column} TYPE {wanted}"
+    if changes := changes_within(name, there, wanted, _is_wider):
+        return f"{said} Run: {'; '.join(f'{alter} {change}' for change in changes)}"
     anew = (
         f" Or empty the column and resume, run: {alter} DROP COLUMN {column}; {alter} ADD COLUMN {column} {wanted};"
         " then `tidegate resend s3://BUCKET/PREFIX --reload` fills it from the files that have landed."
@@ -125,7 +126,9 @@ def _several(table: str, never: Mapping[str, ColumnFacts]) -> str:
     )
 
 
-def _is_wider_decimal(there: str, wanted: str) -> bool:
+def _is_wider(there: str, wanted: str) -> bool:
+    if (there, wanted) in WIDER:
+        return True
     has, wants = DECIMAL.fullmatch(there), DECIMAL.fullmatch(wanted)
     return bool(has and wants and has[2] == wants[2] and int(wants[1]) > int(has[1]))
 
