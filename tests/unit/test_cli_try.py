@@ -101,6 +101,22 @@ def test_rows_types_and_the_first_rows(here: Path):
     assert "1.50" not in run("orders", "a.json", "--limit", "0")[1]
 
 
+def test_columns_that_do_not_fit_side_by_side_have_a_line_each(here: Path):
+    names = [f"column_{number}" for number in range(40)]
+    config = CONFIG.replace(
+        'schema = "id bigint"\nretired', f'schema = "{", ".join(f"{each} bigint" for each in names)}"\nretired'
+    )
+    (here / "tidegate.toml").write_text(config)
+    retired = config.rpartition('name = "')[2].partition('"')[0]
+    row = ",".join(map(str, range(100, 140)))
+    (here / "a.csv").write_text("\n".join([",".join(names), *[row] * 9, ""]))
+    _, said = run(retired, "a.csv")
+    assert "column type row 1 row 2 row 3" in said
+    for number, name in enumerate(names):
+        assert f"{name} bigint {100 + number} {100 + number} {100 + number}" in said
+    assert "6 more" in said
+
+
 def test_a_refused_file_is_told_with_its_line_and_ends_with_a_finding(here: Path):
     (here / "a.json").write_bytes(GOOD)
     (here / "b.json").write_bytes(BAD)

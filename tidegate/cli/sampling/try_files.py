@@ -90,7 +90,8 @@ def try_files(
     elif limit and (accepted := [each for each in done if not each.trial.refused]):
         # of one file, because there may be a thousand
         most = max(accepted, key=lambda each: each.trial.first.num_rows > 0)
-        render.console().print(rows_table(most.trial, most.sample.name))
+        out = render.console()
+        out.print(rows_table(most.trial, most.sample.name, out.width))
     if not given or any(each.trial.refused or not each.taken_by for each in done):
         raise typer.Exit(int(Exit.FINDING))
 
@@ -205,18 +206,39 @@ def misplaced(one: TriedFile, route: Route) -> str:
     return f"{why}; {others or 'no route would take it'}"
 
 
-def rows_table(trial: FileTrial, name: str) -> Table:
-    """The columns with their types, and the first rows."""
+LEAST_WIDTH = 12
+"""Characters of a column below which nobody can read it."""
+BESIDE = 3
+"""Rows that stand side by side, if each column has a line."""
+
+
+def rows_table(trial: FileTrial, name: str, width: int) -> Table:
+    """The columns with their types, and the first rows. Where so many columns are not `width` characters wide, each has
+    a line of its own."""
     table = Table(box=box.SIMPLE, title=Text(f"the first rows of {name}"), title_justify="left")
-    for field in trial.first.schema:
-        required = "" if field.nullable else " not null"
-        table.add_column(Text(f"{printed.visible(field.name)}\n{type_name(field.type)}{required}"), overflow="fold")
     rows = trial.first.to_pylist()
-    for row in rows:
-        table.add_row(*(Text(as_cell(row[name]), style="dim" if row[name] is None else "") for name in row))
+    heads = [
+        (printed.visible(each.name), f"{type_name(each.type)}{'' if each.nullable else ' not null'}")
+        for each in trial.first.schema
+    ]
+    if len(heads) * LEAST_WIDTH > width:
+        rows = rows[:BESIDE]
+        for title in ("column", "type", *(f"row {number}" for number in range(1, len(rows) + 1))):
+            table.add_column(Text(title), no_wrap=True, overflow="ellipsis")
+        for head, field in zip(heads, trial.first.schema.names, strict=True):
+            table.add_row(*map(Text, head), *(_cell(row[field]) for row in rows))
+    else:
+        for head in heads:
+            table.add_column(Text("\n".join(head)), overflow="fold")
+        for row in rows:
+            table.add_row(*map(_cell, row.values()))
     if trial.rows > len(rows) > 0:
         table.caption = f"{trial.rows - len(rows):,} more"
     return table
+
+
+def _cell(value: Any) -> Text:
+    return Text(as_cell(value), style="dim" if value is None else "")
 
 
 def as_cell(value: Any) -> str:
