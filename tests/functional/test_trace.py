@@ -228,3 +228,6 @@ def test_a_trace_names_the_latest_version_that_took_the_rows(world: World):
     found = trace(BUCKET, KEY, world.ports)
     assert [each.replaced_by for each in found] == ["v3", "", ""]
     assert "Its rows left the table for those of version v3" in found[0].answer
+    deletion = replace(found[0], deletion=True, removed=2).answer
+    assert deletion.endswith(". Version v3 came after it"), "a deletion has no rows"
+    assert "2 rows of it left" in deletion

@@ -99,7 +99,7 @@ def test_objects_in_several_versions_are_told_and_are_no_difference(asked):
     result = run()
     assert result.exit_code == Exit.OK
     assert "    in several versions: 2 objects\n" in result.stdout
-    assert "    in several versions: 1 object\n    for example s3://l/k: `tidegate" in result.stdout
+    assert "    in several versions: 1 object\nin several versions, for example s3://l/k: `tidegate" in result.stdout
     tables = json.loads(run("--json").stdout)["tables"]
     assert [each["objects_in_several_versions"] for each in tables] == [2, 1]
 

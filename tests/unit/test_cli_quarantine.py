@@ -209,6 +209,7 @@ def test_a_resend_of_a_deleted_object_says_what_brings_its_rows_back(world: Worl
     [
         ("01BNONE", "there is no batch 01BNONE"),
         ("s3://landing/flights/never.json", "the ledger knows no such upload"),
+        ("s3://landing/flights/2026/", "sent again by `tidegate resend s3://landing/flights/2026/ --reload`"),
     ],
 )
 def test_what_is_not_there_is_named(world: World, what: str, text: str):

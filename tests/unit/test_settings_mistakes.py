@@ -116,6 +116,11 @@ def test_one_mistake_and_what_is_said_of_it(field: str, value: str, message: str
     assert f" route.1.{field}" in shown.splitlines()[0]
 
 
+def test_columns_are_named_as_the_schema_spells_them():
+    shown = said(changed("schema", '"id int, placedAt timestamp"'))
+    assert "the schema has no column `placed_at`; did you mean `placedAt`? it has id, placedAt." in shown
+
+
 def test_nested_columns_in_csv():
     source = changed("format", '"csv"').replace("total decimal(12,2)", "lines array<string>")
     assert "column `lines` is array<string>: a field of a CSV file is a single value" in said(source)

@@ -86,7 +86,7 @@ def reconciled(done: Reconciled) -> None:
             out.print(f"    in several versions: {counted(several, 'object')}", soft_wrap=True)
     if done.example:
         advice = in_prose("`tidegate trace` prints the statement that removes the older rows, as far back as `claims`")
-        out.print(Text(f"    for example {named(done.example)}: {advice}", "dim"), soft_wrap=True)
+        out.print(Text(f"in several versions, for example {named(done.example)}: {advice}", "dim"), soft_wrap=True)
     for found in done.findings:
         out.print(Text.assemble((f"{found.difference.value}: ", "bold red"), _difference(found)), soft_wrap=True)
         out.print(Text(f"    {in_prose(found.advice)}", "dim"), soft_wrap=True)

@@ -79,7 +79,8 @@ def _file(out: Console, each: KnownFile) -> None:
     if each.left:
         when = f" at {iso(each.left.at)}," if each.left.at else ""
         why = "when the object was deleted" if each.left.deleted else f"for those of version {each.left.version}"
-        say(out, "", f"      its rows left the table{when} {why}", indent=6)
+        told = f"version {each.left.version} came after it" if each.deletion else f"its rows left the table{when} {why}"
+        say(out, "", f"      {told}", indent=6)
     if each.versions and each.versions > 1:
         told = f"    {counted(each.versions, 'version')} of it have landed"
         next_step(out, NextStep(told, f"tidegate trace {shlex.quote(each.upload.uri)}"))

@@ -311,7 +311,10 @@ def _tell(what: str, done: Resend, landed: int, *, dry_run: bool, has_landed: bo
                 )
             )
         case Resent.UNKNOWN:
-            render.error(f"the ledger knows no such upload of {name}: see `tidegate trace {shlex.quote(what)}`")
+            advice = f"see `tidegate trace {shlex.quote(what)}`"
+            if what.endswith("/"):
+                advice = f"what is below it is sent again by `tidegate resend {shlex.quote(what)} --reload`"
+            render.error(f"the ledger knows no such upload of {name}: {advice}")
     return True
 
 

@@ -72,7 +72,9 @@ class Trace:
             rows_are = counted(self.rejected, "row does not fit and is", "rows do not fit and are")
             bad = f"; {rows_are} in {batch.table}{REJECTED}"
         gone = f". Its rows left the table for those of version {self.replaced_by}" if self.replaced_by else ""
-        if self.deleted:
+        if self.deletion and self.replaced_by:
+            gone = f". Version {self.replaced_by} came after it"
+        elif self.deleted:
             gone = f". Its rows left the table when the object was deleted (version {self.replaced_by})"
         return f"landed{rows} at {iso(batch.ended_at)}{table}{bad}{gone}"
 

@@ -74,25 +74,31 @@ def _meant(text: str) -> str:
     return f"did you mean {name}({period[2]})? "
 
 
-def mistakes(partition_by: Sequence[str], columns: Mapping[str, Type]) -> Iterator[tuple[int, SchemaMistake]]:
-    """What is wrong, with the number of its entry, from 0. `columns` are all columns of the table, in lower case."""
+def mistakes(
+    partition_by: Sequence[str], columns: Mapping[str, Type], names: Sequence[str] = ()
+) -> Iterator[tuple[int, SchemaMistake]]:
+    """What is wrong, with the number of its entry, from 0. `columns` are all columns of the table, in lower case;
+    `names` those of the schema, as it spells them."""
+    spelled = {name.lower(): name for name in names}
     seen: list[Transform] = []
     for number, text in enumerate(partition_by):
         transform = read(text)
-        wrong = transform if isinstance(transform, SchemaMistake) else _wrong(transform, columns, seen)
+        wrong = transform if isinstance(transform, SchemaMistake) else _wrong(transform, columns, spelled, seen)
         if wrong:
             yield number, wrong
         elif isinstance(transform, Transform):
             seen.append(transform)
 
 
-def _wrong(transform: Transform, columns: Mapping[str, Type], seen: Sequence[Transform]) -> SchemaMistake | None:
+def _wrong(
+    transform: Transform, columns: Mapping[str, Type], spelled: Mapping[str, str], seen: Sequence[Transform]
+) -> SchemaMistake | None:
     column = transform.column
     kind = columns.get(column.lower())
     if kind is None:
         near = difflib.get_close_matches(column.lower(), columns, n=1, cutoff=0.6)
-        meant = f"did you mean `{near[0]}`? " if near else ""
-        own = [name for name in columns if name not in LINEAGE_COLUMNS]
+        meant = f"did you mean `{spelled.get(near[0], near[0])}`? " if near else ""
+        own = [spelled.get(name, name) for name in columns if name not in LINEAGE_COLUMNS]
         return SchemaMistake(
             transform.at, f"the schema has no column `{column}`; {meant}it has {', '.join(own)}. {ONLY_ONCE}"
         )

@@ -74,7 +74,7 @@ class _Route:
         transforms = self.route.get("partition_by", [])
         if isinstance(transforms, list) and all(isinstance(each, str) for each in transforms):
             columns = checks.types_of(parsed.columns)
-            for number, each in partitions.mistakes(transforms, columns):
+            for number, each in partitions.mistakes(transforms, columns, [each.name for each in parsed.columns]):
                 found.append(self.mistake(each.message, "partition_by", number, at=each.at))
         found += [self.mistake(each, "from_key") for each in self._of_key(parsed.columns)]
         more = ddl.parse(f"{REST} string").columns if keeps else ()
