@@ -1,6 +1,6 @@
 """`make bench`: run the benches one after the other, each in a process of its own.
 
-python -m bench                        all of them but `corrections` and `year`, at most 25 minutes on two processors
+python -m bench                        all but `corrections`, `shapes` and `year`, at most 25 minutes on two processors
 python -m bench year                   a table's first year, day by day: half an hour or more
 python -m bench claims growth          only these
 python -m bench --small                seconds for each: the figures say nothing, the checks of the rows do

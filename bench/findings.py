@@ -36,6 +36,11 @@ class BarChart:
     groups: Sequence[tuple[str, Sequence[tuple[str, float]]]]
 
 
+def time_to(title: str, peer: str) -> str:
+    """What a limit is of, if it is of a time beside a peer's."""
+    return f"{title}: time, to {peer}"
+
+
 @dataclass(frozen=True, slots=True)
 class BenchLimit:
     """What was found may be `most` at most."""

@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 from bench.arrow import SCHEMA, read_all
 from bench.disk import DiskSink
 from bench.files import DDL, BenchFiles, make_files
-from bench.findings import BarChart, BenchFindings, BenchLimit, BenchTable, WrongAnswer
+from bench.findings import BarChart, BenchFindings, BenchLimit, BenchTable, WrongAnswer, time_to
 from bench.inputs import BUCKET, Sums
 from bench.measure import Peers, Rounds, take_turns
 from bench.servers import LandingServer, serving
@@ -314,7 +314,7 @@ def ingested(name: str, kinds: Sequence[FileKind], count: int = 0, *, size: int 
             seconds = ", ".join(f"{peer} {rounds.seconds(peer):.2f}" for peer in rounds.runs)
             print(f"{kind.title}, {files.size / 1e6:.0f} MB: {seconds}", file=sys.stderr, flush=True)
             limits += [
-                BenchLimit(f"{kind.title}: time, to {peer}", rounds.ratio(PRODUCT, peer), 1 / times, "")
+                BenchLimit(time_to(kind.title, peer), rounds.ratio(PRODUCT, peer), 1 / times, "")
                 for peer, times in kind.goals.items()
             ]
             shop.clear()

@@ -8,14 +8,14 @@ bench found last, and nothing else: the prose around it is written by hand. Long
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.findings import BenchFindings, BenchLimit, decode_findings
+from bench.findings import BenchFindings, BenchLimit, decode_findings, time_to
 from bench.picture import draw
-from bench.shortened import shortened
+from bench.shortened import COMPARED, shortened
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 WIDTH = 120
@@ -58,15 +58,21 @@ def measured(record: Mapping[str, Any]) -> str:
 
 def section(result: Mapping[str, Any]) -> str:
     findings = decode_findings(result)
-    tables = [str(replace(table, note=textwrap.fill(table.note, WIDTH))) for table in shortened(findings.tables)]
+    broken = frozenset(limit.what for limit in findings.limits if not limit.holds)
+    short = shortened(findings.tables, broken)
+    tables = [str(replace(table, note=textwrap.fill(table.note, WIDTH))) for table in short]
     pictures = "\n".join(f"![{chart.title}]({_file(chart.name)})" for chart in findings.charts)
-    return "\n\n".join(part for part in (*tables, _limits(findings.limits), pictures) if part)
+    in_bold = broken & {time_to(*row[:2]) for table in findings.tables if table.name in COMPARED for row in table.rows}
+    return "\n\n".join(part for part in (*tables, _limits(findings.limits, in_bold), pictures) if part)
 
 
-def _limits(limits: Sequence[BenchLimit]) -> str:
-    """How many hold, and those that do not."""
-    broken = [f"- {limit}" for limit in limits if not limit.holds]
-    return "\n".join([f"Limits: {len(limits) - len(broken)} of {len(limits)} hold.", *broken]) if limits else ""
+def _limits(limits: Sequence[BenchLimit], in_bold: Set[str]) -> str:
+    """How many hold, and those that do not, but for what is in bold in the table."""
+    if not limits:
+        return ""
+    broken = [limit for limit in limits if not limit.holds]
+    told = f"Limits: {len(limits) - len(broken)} of {len(limits)} hold.{' Those in bold do not.' if in_bold else ''}"
+    return "\n".join([told, *(f"- {limit}" for limit in broken if limit.what not in in_bold)])
 
 
 def charts(record: Mapping[str, Any]) -> dict[str, str]:

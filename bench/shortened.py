@@ -3,33 +3,47 @@
 bench/results/latest.json has every row. A table that is not named here stands on the page as it is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import groupby
 
-from bench.findings import BenchTable
+from bench.findings import BenchTable, time_to
 
 DAYS = "year, a batch every "
 """So begin the names of the tables of a table's days, one for each rate of batches."""
 
 
-def shortened(tables: Sequence[BenchTable]) -> list[BenchTable]:
+def shortened(tables: Sequence[BenchTable], broken: Set[str] = frozenset()) -> list[BenchTable]:
+    """`broken` are the limits that do not hold, by what they are of: those of a cell have it in bold."""
     days = [table for table in tables if table.name.startswith(DAYS)]
-    others = [SHORTER.get(table.name, lambda same: same)(table) for table in tables if table not in days]
+    others = [
+        _compared(table, broken) if table.name in COMPARED else SHORTER.get(table.name, _same)(table)
+        for table in tables
+        if table not in days
+    ]
     return [*others, *([_days(days)] if days else [])]
 
 
-def _compared(table: BenchTable) -> BenchTable:
+def _same(table: BenchTable) -> BenchTable:
+    return table
+
+
+def _compared(table: BenchTable, broken: Set[str]) -> BenchTable:
     """A line for each kind of files, and a column for each peer. The product is the first peer."""
     cells = {(files, peer): (seconds, ratio) for files, peer, seconds, _, _, ratio in table.rows}
     product, *peers = dict.fromkeys(peer for _, peer, *_ in table.rows)
     rows = [
-        (files, seconds, files_a_second, megabytes, *_cells(cells, files, peers))
-        for files, peer, seconds, files_a_second, megabytes, _ in table.rows
+        (files, seconds, megabytes, *_marked(_cells(cells, files, peers), files, peers, broken))
+        for files, peer, seconds, _, megabytes, _ in table.rows
         if peer == product
     ]
     note = f"Seconds, in brackets the time to {product}'s. {table.note}"
-    return BenchTable(table.name, ("files", product, "files a second", "MB a second", *peers), rows, note)
+    return BenchTable(table.name, ("files", product, "MB a second", *peers), rows, note)
+
+
+def _marked(cells: Sequence[str], files: str, peers: Sequence[str], broken: Set[str]) -> Iterator[str]:
+    for cell, peer in zip(cells, peers, strict=True):
+        yield f"**{cell}**" if time_to(files, peer) in broken else cell
 
 
 def _bills(table: BenchTable) -> BenchTable:
@@ -50,27 +64,29 @@ def _cells(cells: Mapping[tuple[str, str], tuple[str, str]], line: str, columns:
 
 
 def _ends(table: BenchTable) -> BenchTable:
-    """The first and the last line of each kind, which the first column names."""
+    """The first and the last line of each kind, which the first column names. Limits are of the processor's time."""
     groups = [list(rows) for _, rows in groupby(table.rows, key=lambda row: row[0])]
-    return replace(table, rows=[row for rows in groups for row in (rows[0], *rows[1:][-1:])])
+    found = replace(table, rows=[row for rows in groups for row in (rows[0], *rows[1:][-1:])])
+    return _without(found, "clock, s")
 
 
 def _days(tables: Sequence[BenchTable]) -> BenchTable:
-    """One table of all rates: the first day and the last two of each. Without the calls, which a limit holds."""
-    kept = [number for number, name in enumerate(tables[0].head) if name != "calls of the JVM"]
+    """One table of all rates: the first day and the last of each. Without what limits hold."""
     rows = [
-        (table.name.removeprefix(DAYS), *(row[number] for number in kept))
-        for table in tables
-        for row in (*table.rows[:-2][:1], *table.rows[-2:])
+        (table.name.removeprefix(DAYS), *row) for table in tables for row in (*table.rows[:-1][:1], *table.rows[-1:])
     ]
-    head = ("a batch every", *(tables[0].head[number] for number in kept))
-    return BenchTable("year", head, rows, "Before each day's maintenance.")
+    found = BenchTable("year", ("a batch every", *tables[0].head), rows, "Before each day's maintenance.")
+    return _without(found, "calls of the JVM", "metadata files")
 
 
+def _without(table: BenchTable, *columns: str) -> BenchTable:
+    kept = [number for number, name in enumerate(table.head) if name not in columns]
+    rows = [[row[number] for number in kept] for row in table.rows]
+    return replace(table, head=[table.head[number] for number in kept], rows=rows)
+
+
+COMPARED = ("small_files", "large_files", "shapes")
 SHORTER: Mapping[str, Callable[[BenchTable], BenchTable]] = {
-    "small_files": _compared,
-    "large_files": _compared,
-    "shapes": _compared,
     "bills": _bills,
     "growth": _ends,
 }

@@ -11,7 +11,7 @@ import pytest
 from bench import __main__ as command
 from bench import page, record
 from bench.cases import ALONE, CASES, growth, intake
-from bench.findings import BarChart, BenchFindings, BenchLimit, BenchTable, WrongAnswer, decode_findings
+from bench.findings import BarChart, BenchFindings, BenchLimit, BenchTable, WrongAnswer, decode_findings, time_to
 from bench.measure import Rounds, Timed, take_turns
 from bench.picture import draw
 from bench.shortened import shortened
@@ -167,9 +167,18 @@ def test_peers_stand_side_by_side_on_the_page():
     head = ("files", "", "seconds", "files a second", "MB a second", "time, to Tidegate")
     rows = [("a", "Tidegate", "1", "2", "3", "1.00"), ("a", "peer", "4", "5", "6", "4.00")]
     rows += [("b", "Tidegate", "7", "8", "9", "1.00")]
-    (table,) = shortened([BenchTable("small_files", head, rows, "Medians.")])
-    assert table.head == ("files", "Tidegate", "files a second", "MB a second", "peer")
-    assert table.rows == [("a", "1", "2", "3", "4 (4.00)"), ("b", "7", "8", "9", "")]
+    (table,) = shortened([BenchTable("small_files", head, rows, "Medians.")], {time_to("a", "peer"), "another"})
+    assert table.head == ("files", "Tidegate", "MB a second", "peer")
+    assert table.rows == [("a", "1", "3", "**4 (4.00)**"), ("b", "7", "9", "")]
+
+
+def test_a_limit_that_a_cell_shows_is_not_listed():
+    rows = [("a", "Tidegate", "1", "2", "3", "1.00"), ("a", "peer", "4", "5", "6", "4.00")]
+    table = BenchTable("shapes", ("files", "", "seconds", "files a second", "MB a second", "time"), rows)
+    limits = (BenchLimit(time_to("a", "peer"), 2, 1, ""), BenchLimit("rows", 2, 1, ""))
+    said = page.section(asdict(BenchFindings((table,), (), limits)))
+    assert said.endswith("Limits: 0 of 2 hold. Those in bold do not.\n- rows: 2, at most 1: DOES NOT HOLD")
+    assert "**4 (4.00)**" in said
 
 
 def test_the_page_has_the_first_size_and_the_last_and_the_days_of_all_rates_in_one_table():
@@ -177,7 +186,7 @@ def test_the_page_has_the_first_size_and_the_last_and_the_days_of_all_rates_in_o
     head = ("day", "calls of the JVM", "files")
     days = [BenchTable(f"year, a batch every {name}", head, [(day, "35", "9") for day in "1237"]) for name in "mh"]
     grown, year, other = shortened([sizes, *days, TABLE])[0], *shortened([*days, TABLE])[::-1]
-    assert grown.rows == [("x", "1"), ("x", "3"), ("y", "1")]
+    assert grown.rows == [["x", "1"], ["x", "3"], ["y", "1"]]
     assert other is TABLE
-    assert year.head == ("a batch every", "day", "files")
-    assert year.rows == [(name, day, "9") for name in "mh" for day in "137"]
+    assert year.head == ["a batch every", "day", "files"]
+    assert year.rows == [[name, day, "9"] for name in "mh" for day in "17"]

@@ -43,7 +43,7 @@ OF_VALUES = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 BLOCK_BYTES = 256_000
 """Lines become columns so many bytes at a time: the values of more do not fit into a processor's cache."""
-MANY_FIELDS, MORE = 20, 4
+WIDE, MORE = 20, 4
 """Lines of so many fields do so many times as many bytes at a time: each column of a block costs a call."""
 LINE_END, OPENS, CLOSES = b"\n{}"
 MOST_NAMES = 10_000
@@ -197,7 +197,7 @@ class _LineDecoder:
         self._line = msgspec.json.Decoder(struct_type(fields))
         keeps = unknown == KEEP
         self._types = None if unknown == IGNORE else LineTypes(self.known, partial(struct_type, fields), keeps=keeps)
-        self._more = MORE if len(fields) >= MANY_FIELDS else 1
+        self._more = MORE if len(fields) >= WIDE else 1
         self._reading = [(field.name, maker(field.type)) for field in fields]
 
     def __call__(self, text: _Text, names: FieldNames) -> pa.Table:
@@ -206,9 +206,8 @@ class _LineDecoder:
         seen = None if self._types is None else SeenNames(self._types)
         for block in _blocks(text.body, self._more * BLOCK_BYTES):
             rows = self._rows(block, text, total, seen)
-            # what stands beside the fields comes after them
             of_rows = columns_of(rows, len(parts))
-            for columns, (name, make), values in zip(parts, self._reading, of_rows, strict=False):
+            for columns, (name, make), values in zip(parts, self._reading, of_rows, strict=True):
                 try:
                     columns.append(make(values))
                 except MemoryError:

@@ -4,7 +4,7 @@ become."""
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -99,7 +99,12 @@ def columns_of(rows: Sequence[Any], fields: int) -> Iterable[Sequence[Any]]:
     thirds of the time. Of few that would need more memory than the objects do."""
     if fields < MANY_FIELDS or not rows:
         return (list(map(operator.attrgetter(f"f{number}"), rows)) for number in range(fields))
-    return zip(*map(msgspec.structs.astuple, rows), strict=False)
+    # what stands beside the fields comes after them, and a row need not have as much of it as the next one
+    if len(set(map(type, rows))) > 1:
+        return islice(zip(*map(msgspec.structs.astuple, rows), strict=False), fields)
+    values = list(chain.from_iterable(map(msgspec.structs.astuple, rows)))
+    width = len(values) // len(rows)
+    return (values[number::width] for number in range(fields))
 
 
 def _struct(names: Sequence[str], makers: Sequence[Maker], values: Sequence[Any]) -> pa.Array:

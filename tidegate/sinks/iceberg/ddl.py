@@ -1,5 +1,6 @@
 """A route's schema as Spark has it."""
 
+from functools import lru_cache
 from typing import cast
 
 from pyspark.errors import ArithmeticException, ParseException
@@ -10,8 +11,10 @@ from tidegate.sinks.iceberg.causes import cause
 from tidegate.sinks.iceberg.columns import ColumnFacts
 
 
+@lru_cache(64)
 def struct_of(ddl: str) -> StructType:
-    """Raises Hopeless if it is no DDL."""
+    """Nobody may change it: a driver asks for the schema of a route with every batch, and Spark takes 50 ms for 200
+    columns. Raises Hopeless if it is no DDL."""
     try:
         return cast(StructType, StructType.fromDDL(ddl))
     except (ParseException, ArithmeticException) as error:

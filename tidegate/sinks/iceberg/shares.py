@@ -7,6 +7,9 @@ from tidegate.sinks.iceberg.splits import Splits, SplitTask, in_splits, split_ta
 from tidegate.sinks.iceberg.told import Task
 
 TASK_BYTES = 64_000_000
+"""A larger file may be read in splits."""
+PACKED_BYTES = 128_000_000
+"""Of the files of a task together: to begin another one takes as long as to read some 10 MB."""
 TASK_OBJECTS = 10_000
 DRIVER_BYTES = 8_000_000
 DRIVER_OBJECTS = 1_000
@@ -21,7 +24,7 @@ def shared_out(items: Sequence[OwnedUpload], splits: Splits, parallelism: int, *
     tasks = bin_pack(
         sizes,
         parallelism=1 if reads and _is_small(sizes) else parallelism,
-        task_bytes=TASK_BYTES,
+        task_bytes=PACKED_BYTES,
         task_objects=TASK_OBJECTS,
     )
     packed = pack_tasks(items, [[whole[number] for number in task] for task in tasks])
