@@ -661,3 +661,20 @@ def test_a_wider_type_is_told_with_its_statement(world: World, batch: str) -> No
     for said in str(refused.value).split(". Besides, "):
         wide.sql(said.partition("Run: ")[2])
     wide.attempt(batch, 1).sink.prepare()
+
+
+def test_a_field_that_a_nested_column_lacks_is_told_with_its_statement(world: World, batch: str) -> None:
+    before = "id bigint, s struct<a: int, b: string>, l array<struct<x: int>>, m map<string, struct<k: int>>"
+    after = (
+        "id bigint, s struct<z: date, a: bigint, vip: boolean, b: string>, l array<struct<x: int, d: decimal(9,2)>>,"
+        " m map<string, struct<k: int, deep: struct<n: array<int>>>>"
+    )
+    narrow = replace(world, dataset=replace(world.dataset, schema=before))
+    narrow.attempt(batch, 1).sink.prepare()
+    wide = replace(world, dataset=replace(world.dataset, schema=after))
+    with pytest.raises(Hopeless, match="Run: ALTER TABLE") as refused:
+        wide.attempt(batch, 1).sink.prepare()
+    for said in str(refused.value).split(". Besides, "):
+        for statement in said.partition("Run: ")[2].split("; "):
+            wide.sql(statement)
+    wide.attempt(batch, 1).sink.prepare()

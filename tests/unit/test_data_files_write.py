@@ -228,6 +228,27 @@ def test_rows_of_sixty_days_have_a_file_for_each_day(tmp_path: Path) -> None:
     }
 
 
+def test_a_large_file_is_put_before_the_next_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "PART_BYTES", 0)
+    monkeypatch.setattr(writing, "GROUP_ROWS", 1)
+    put, there = writing.put, 0
+
+    def counted(layout: Layout, file: Path, location: str) -> None:
+        nonlocal there
+        put(layout, file, location)
+        there += 1
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(5):
+            # the one before waits until this one is there
+            assert there >= number - 1
+            yield days(0)
+
+    monkeypatch.setattr(writing, "put", counted)
+    list(write(by_day(tmp_path, target=1), "b", batches()))
+    assert there == 5
+
+
 def test_a_file_that_cannot_be_put_takes_the_others_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put, count = writing.put, itertools.count()
 

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from tidegate.sinks.iceberg.data_files.bounds import boundless, statistics
 from tidegate.sinks.iceberg.data_files.layout import Layout
 from tidegate.sinks.iceberg.data_files.partitions import Partition, Scattered, divided
-from tidegate.sinks.iceberg.data_files.places import put, remove
+from tidegate.sinks.iceberg.data_files.places import PART_BYTES, put, remove
 
 GROUP_BYTES = 64_000_000
 """Of rows in memory, as Arrow has them: a row group of Parquet. It is what a task holds of rows that wait."""
@@ -38,8 +38,8 @@ log = logging.getLogger("tidegate.sinks")
 
 BATCH_FILES, TASK_PARTITIONS = 256, 8
 """So many files may the tasks of a batch write into partitions, and each task into so many partitions in any case."""
-PUTS = 8
-"""Files that a task puts at once."""
+PUTS = 4
+"""Small files that a task puts at once: those of one part, which S3's client holds in memory."""
 
 
 def most_partitions(tasks: int) -> int:
@@ -96,8 +96,9 @@ def write(
 
 
 class _Puts:
-    """Files on their way, `PUTS` at once: into many partitions go many small files. At the end all of them are there,
-    or what S3 or the file system raised is raised."""
+    """Files on their way. Into many partitions go many small files, `PUTS` at once. A larger one is put before the next
+    is written, so the local disk has one of them at most. At the end all are there, or what S3 or the file system
+    raised is raised."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -108,7 +109,10 @@ class _Puts:
         return self
 
     def begin(self, file: Path, location: str) -> None:
-        self._begun.append(self._pool.submit(self._put, file, location))
+        if file.stat().st_size > PART_BYTES:
+            self._put(file, location)
+        else:
+            self._begun.append(self._pool.submit(self._put, file, location))
 
     def _put(self, file: Path, location: str) -> None:
         put(self._layout, file, location)
