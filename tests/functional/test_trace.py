@@ -108,6 +108,20 @@ def test_a_quarantined_upload_is_explained_by_its_error(world: World):
     assert (found.outcome, found.explanation) == ("quarantined", "line 3 is no JSON")
 
 
+def test_what_is_in_quarantine_waits_for_nobody_once_a_later_version_has_landed(world: World):
+    for version, sequencer, ending in (("v1", "01", {KEY: (Outcome.QUARANTINED, "no JSON")}), ("v2", "02", {})):
+        world.dispatch(notice(replace(upload(KEY, version), sequencer=sequencer)))
+        landed = world.open.id
+        world.ledger.seal(landed, "flights")
+        world.hand_off()
+        play_publishing(world.work, landed, ending)
+        world.settle()
+        world.clock.advance(60)
+    broken, _ = trace(BUCKET, KEY, world.ports)
+    assert broken.answer == "quarantined: no JSON. Version v2 has landed since: settling gives this one up"
+    assert broken.next_steps(f"s3://{BUCKET}/{KEY}") == ()
+
+
 @pytest.mark.parametrize(
     ("outcome", "reason"),
     [(Outcome.VANISHED, "deleted before it was read"), (Outcome.SUPERSEDED, "overwritten before it was read")],

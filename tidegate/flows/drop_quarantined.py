@@ -14,12 +14,14 @@ names the object still brings it back, as anything that was dropped.
 If what was read is old, step 3 is refused for that upload. If the settings change in between, nothing depends on them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from zlib import crc32
 
+from tidegate.core.batches import Batch
 from tidegate.core.claims import Claim, in_table
 from tidegate.core.manifests import OwnedUpload
+from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import Outcome
 from tidegate.core.times import iso
 from tidegate.core.transitions import MOST_DROPPED
@@ -73,13 +75,20 @@ def corrected(found: Iterable[Quarantined], ports: Ports) -> Iterator[tuple[Quar
     for each in found:
         claims = ports.ledger.claims(each.bucket, each.key)
         mine = next((claim for claim in claims if claim.version == each.version), None)
-        others = [
-            claim for claim in claims if claim.outcome in ("", Outcome.PRESENT) and mine and _is_after(claim, mine)
-        ]
+        others = [claim for claim in claims if mine and _may_correct(claim, mine)]
         owners = ports.ledger.owners(others) if others else {}
-        landed = (claim for claim, (_, batch) in owners.items() if in_table(claim, batch))
-        if (first := next(landed, None)) is not None:
-            yield each, first
+        if mine and (landed := landed_later(mine, owners)):
+            yield each, landed
+
+
+def landed_later(mine: Claim, owners: Mapping[Claim, tuple[NoticeRecord | None, Batch | None]]) -> Claim | None:
+    """A later version of the same object that has landed, among these with what owns them."""
+    landed = (claim for claim, (_, batch) in owners.items() if _may_correct(claim, mine) and in_table(claim, batch))
+    return next(landed, None)
+
+
+def _may_correct(claim: Claim, other: Claim) -> bool:
+    return claim.outcome in ("", Outcome.PRESENT) and _is_after(claim, other)
 
 
 def _is_after(claim: Claim, other: Claim) -> bool:

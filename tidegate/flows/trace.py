@@ -21,6 +21,7 @@ from tidegate.core.receipts import rejected_in_parts, rows_in_parts
 from tidegate.core.replacing import HeldRows, RowsPlace
 from tidegate.core.routes import REJECTED, Route
 from tidegate.core.times import iso
+from tidegate.flows.drop_quarantined import landed_later
 from tidegate.flows.landed_versions import Left, keeps_latest_only, left_the_table
 from tidegate.flows.needs import NextStep, ways_out
 from tidegate.flows.outcomes import published_outcomes
@@ -36,9 +37,9 @@ class Trace:
     """One version: its claim, and its notice and batch if there are any. `limits` are those of the batch's route as the
     ledger has them, None if no attempt is under way. `rows` is how many it brought, and `rejected` how many of its rows
     do not fit; None if it is not committed, or if nobody recorded how many. `replaced_by` is the later version for
-    which its rows left the table, "" if they did not; `deleted`: that is a deletion. `deletion`: it is one itself, and
-    `removed` is how many rows have left for it. `where` is where in the file the error of a quarantined one is, "" if
-    nobody knows."""
+    which its rows left the table, or which has landed while this one is in quarantine; "" if there is none. `deleted`:
+    that is a deletion. `deletion`: it is one itself, and `removed` is how many rows have left for it. `where` is where
+    in the file the error of a quarantined one is, "" if nobody knows."""
 
     claim: Claim
     notice: NoticeRecord | None
@@ -62,7 +63,8 @@ class Trace:
         """What became of it, in one sentence that begins with the outcome."""
         batch = self.batch
         if self.outcome != Outcome.COMMITTED or batch is None:
-            return f"{self.outcome}: {self.explanation}"
+            since = f". Version {self.replaced_by} has landed since: settling gives this one up"
+            return f"{self.outcome}: {self.explanation}{since if self.replaced_by else ''}"
         rows = "" if self.rows is None else f": {counted(self.rows, 'row')}"
         if self.deletion:
             rows = f": the object is deleted, and {counted(self.removed, 'row')} of it left"
@@ -82,6 +84,8 @@ class Trace:
         """What a person may do about it; nothing if it landed, or goes on by itself. `uri` is the object's."""
         again = f"tidegate resend {shlex.quote(uri)} --version {shlex.quote(self.claim.version)}"
         match self.outcome:
+            case Outcome.QUARANTINED if self.replaced_by:
+                return ()
             case Outcome.QUARANTINED:
                 key = shlex.quote(glob.escape(uri.removeprefix("s3://").partition("/")[2]))
                 release = NextStep("when the cause is removed", f"tidegate resend quarantine --key {key}")
@@ -184,7 +188,7 @@ def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
             known = known or ports.ledger.known_routes()
             limits = known[batch.route].limits if batch.route in known else None
         rows = rejected = None
-        where, deletion, removed = "", False, 0
+        where, deletion, removed, later = "", False, 0, ""
         if notice and batch and rows_known < MOST_ROWS:
             identity = (bucket, key, claim.version)
             match outcome_of(claim, batch):
@@ -194,10 +198,12 @@ def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
                     removed = sum(each.rows for each in left)
                     rows_known += 1
                 case Outcome.QUARANTINED:
+                    landed = landed_later(claim, owners)
+                    later = landed.version if landed else ""
                     error, where = _refusal(identity, notice, batch, ports.work)
                     claim = replace(claim, error=error or claim.error)
                     rows_known += 1
-        traces.append(Trace(claim, notice, batch, limits, rows, rejected, where, deletion=deletion, removed=removed))
+        traces.append(Trace(claim, notice, batch, limits, rows, rejected, where, later, False, deletion, removed))
     gone_since = _left(bucket, key, traces, ports)
     return [
         replace(each, replaced_by=gone.version, deleted=gone.deleted)
