@@ -116,6 +116,7 @@ class Broken(Exception):
 
 def test_a_task_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "GROUP_ROWS", 1)
+    monkeypatch.setattr(writing, "PART_BYTES", 0)  # each is put before the next is written
     layout = layout_of(tmp_path, target=1)
     seen: list[int] = []
 

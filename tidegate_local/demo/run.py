@@ -31,6 +31,7 @@ from tidegate_local.demo.source import Hour
 from tidegate_local.environment import client, process_environment
 from tidegate_local.errors import LocalError
 from tidegate_local.hurry import stay_always
+from tidegate_local.supervisor import Stack
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -363,7 +364,7 @@ def entered(environment: dict[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def guard(running: stack.Stack, stage: Stage) -> None:
+def guard(running: Stack, stage: Stage) -> None:
     """Start again what dies, as `tidegate local up` does, in a thread of its own."""
 
     def watch() -> None:
