@@ -115,6 +115,10 @@ def test_columns_that_do_not_fit_side_by_side_have_a_line_each(here: Path):
     for number, name in enumerate(names):
         assert f"{name} bigint {100 + number} {100 + number} {100 + number}" in said
     assert "6 more" in said
+    (here / "a.csv").write_text("\n".join([",".join(names), ",".join(["9" * 400] * 40), ""]))
+    (here / "tidegate.toml").write_text(config.replace(" bigint", " string"))
+    _, said = run(retired, "a.csv")
+    assert all(f"{name} string 999" in said for name in names), "values are cut, names are not"
 
 
 def test_a_refused_file_is_told_with_its_line_and_ends_with_a_finding(here: Path):

@@ -1,9 +1,12 @@
 """What a task writes is what it was given, in files that are whole and that nothing else has the names of."""
 
 import itertools
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -216,7 +219,7 @@ def test_as_many_partitions_as_are_allowed(tmp_path: Path) -> None:
     assert len(files) == writing.TASK_PARTITIONS
 
 
-@pytest.mark.parametrize(("tasks", "most"), [(1, 256), (2, 128), (32, 8), (1_000, 8)])
+@pytest.mark.parametrize(("tasks", "most"), [(1, 128), (2, 64), (32, 8), (1_000, 8)])
 def test_a_batch_of_few_tasks_may_write_into_many_partitions(tasks: int, most: int) -> None:
     assert writing.most_partitions(tasks) == most
 
@@ -261,4 +264,73 @@ def test_a_file_that_cannot_be_put_takes_the_others_with_it(tmp_path: Path, monk
     monkeypatch.setattr(writing, "put", sometimes)
     with pytest.raises(Broken):
         list(write(by_day(tmp_path), "b", iter([days(*range(40))]), 40))
+    assert not [each for each in tmp_path.rglob("*") if each.is_file()]
+
+
+def test_a_put_that_failed_ends_the_task_before_it_reads_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(100):
+            read.append(number)
+            yield days(0)
+
+    def refused(*_: object) -> None:
+        raise Broken
+
+    monkeypatch.setattr(writing, "put", refused)
+    monkeypatch.setattr(writing, "GROUP_ROWS", 1)
+    with pytest.raises(Broken):
+        list(write(by_day(tmp_path, target=1), "b", batches()))
+    assert len(read) <= 2 * writing.PUTS + 1
+
+
+def test_files_do_not_pile_up_on_the_local_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put, there = writing.put, itertools.count(1)
+    done = 0
+
+    def slow(layout: Layout, file: Path, location: str) -> None:
+        nonlocal done
+        time.sleep(0.01)
+        put(layout, file, location)
+        done = next(there)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(40):
+            assert number - done <= 2 * writing.PUTS + 2
+            yield days(0)
+
+    monkeypatch.setattr(writing, "put", slow)
+    monkeypatch.setattr(writing, "GROUP_ROWS", 1)
+    list(write(by_day(tmp_path, target=1), "b", batches()))
+    assert done == 40
+
+
+def test_a_task_with_many_groups_writes_into_few_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "GROUP_ROWS", 20)
+    for groups, scattered in ((writing.FEW_GROUPS, False), (writing.FEW_GROUPS + 1, True)):
+        (told,) = write(by_day(tmp_path), "b", iter([days(*range(20))] * groups), 64)
+        assert (told["location"].to_pylist() == [None]) is scattered
+
+
+def test_open_files_are_bounded_whatever_misleads_in_them(tmp_path: Path) -> None:
+    """A file is of one partition and of rows that mislead by the same columns: so there may be more than partitions."""
+    names = [f"f{number}" for number in range(4)]
+    schema = pa.schema([TIMED[0], *(pa.field(name, pa.float64()) for name in names)])
+    kinds = ["timestamp", *["double"] * len(names)]
+    fields = [
+        {"id": at, "name": name, "required": False, "type": kind}
+        for at, (name, kind) in enumerate(zip(schema.names, kinds, strict=True), 1)
+    ]
+    times = pa.array([day * 86_400_000_000 for day in range(60)]).cast(TIMED[0].type)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for group in range(writing.FEW_GROUPS):
+            values = [[float("nan") if at == group else 1.0] * 60 for at in range(len(names))]
+            yield pa.RecordBatch.from_arrays([times, *map(pa.array, values)], schema=schema)
+
+    layout = replace(by_day(tmp_path), schema=with_field_ids(schema, {"fields": fields}))
+    with patch.object(writing, "GROUP_ROWS", 60):
+        (told,) = write(layout, "b", batches(), 64)
+    assert told["location"].to_pylist() == [None]
     assert not [each for each in tmp_path.rglob("*") if each.is_file()]

@@ -126,6 +126,7 @@ def test_fields_of_a_nested_column_are_added_in_place(there: str, wanted: str, c
         ("struct<a:bigint>", "struct<a:int,b:int>"),
         ("map<string,int>", "map<int,int>"),
         ("array<int>", "int"),
+        ("struct<a:int>", "struct<a:int,A:int>"),
         ("struct<a,b:int>", "struct<a,b:int,c:int>"),
     ],
 )

@@ -15,7 +15,7 @@ from tidegate.core.quantities import counted
 MORE = "..."
 """It stands after the names of something that has more of them."""
 MOST_OF_A_FILE = 50
-MOST_OF_A_TASK = 1_000
+MOST_OF_A_TASK, MOST_SEEN = 1_000, 50_000
 MOST_OF_OUTCOMES = 50
 MOST_OF_A_RECEIPT, CHARACTERS_OF_A_RECEIPT = 10, 300
 """A receipt's names are in the ledger, too, in the records of the batch and of the route, which are paid for by their
@@ -31,20 +31,25 @@ def few(names: Iterable[str]) -> tuple[str, ...]:
 
 
 class NamesOfTask:
-    """What a task tells of its files: their names, as long as they are `MOST_OF_A_TASK` different ones together; of a
-    further one `MORE`. The driver holds the names of all files of a batch, and each may have names of its own."""
+    """What a task tells of its files: their names, as long as they are `MOST_OF_A_TASK` different ones together. The
+    driver holds the names of all files of a batch, and each may have names of its own. A further name is `MORE` in the
+    first file that has it, and told of the others, as long as there are as many of these: what many files have is
+    never hidden by what one has."""
 
     def __init__(self) -> None:
         self._told: dict[str, str] = {}
+        self._once: set[str] = set()
 
     def of(self, names: Iterable[str]) -> tuple[str, ...]:
-        found: dict[str, None] = {}
-        for name in names:
-            if name in self._told or len(self._told) < MOST_OF_A_TASK:
-                found[self._told.setdefault(name, name)] = None
-            else:
-                found[MORE] = None
-        return few(found)
+        return few([self._of_one(name) for name in names])
+
+    def _of_one(self, name: str) -> str:
+        most = MOST_OF_A_TASK * (2 if name in self._once else 1)
+        if name in self._told or len(self._told) < most:
+            return self._told.setdefault(name, name)
+        if len(self._once) < MOST_SEEN:
+            self._once.add(name)
+        return MORE
 
 
 @dataclass(frozen=True, slots=True)

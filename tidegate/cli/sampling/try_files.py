@@ -210,6 +210,8 @@ LEAST_WIDTH = 12
 """Characters of a column below which nobody can read it."""
 BESIDE = 3
 """Rows that stand side by side, if each column has a line."""
+EDGE = 3
+"""Characters between two columns."""
 
 
 def rows_table(trial: FileTrial, name: str, width: int) -> Table:
@@ -222,9 +224,16 @@ def rows_table(trial: FileTrial, name: str, width: int) -> Table:
         for each in trial.first.schema
     ]
     if len(heads) * LEAST_WIDTH > width:
-        rows = rows[:BESIDE]
-        for title in ("column", "type", *(f"row {number}" for number in range(1, len(rows) + 1))):
-            table.add_column(Text(title), no_wrap=True, overflow="ellipsis")
+        # the values are cut, and never the names
+        room = width - EDGE
+        for title, texts in zip(("column", "type"), zip(*heads, strict=True), strict=True):
+            taken = min(max(map(len, (title, *texts))), width // 4)
+            room -= taken + EDGE
+            table.add_column(Text(title), overflow="fold", min_width=taken, max_width=taken)
+        rows = rows[: max(1, min(BESIDE, room // (LEAST_WIDTH + EDGE)))]
+        for number in range(1, len(rows) + 1):
+            most = max(LEAST_WIDTH, room // len(rows) - EDGE)
+            table.add_column(Text(f"row {number}"), no_wrap=True, overflow="ellipsis", max_width=most)
         for head, field in zip(heads, trial.first.schema.names, strict=True):
             table.add_row(*map(Text, head), *(_cell(row[field]) for row in rows))
     else:

@@ -49,6 +49,8 @@ def _of_fields(path: str, there: Struct, wanted: Struct, is_wider: IsWider) -> I
     has = {field.name: field.type for field in there.fields}
     if list(has) != [field.name for field in wanted.fields if field.name in has]:
         raise _NotInPlace
+    if len({field.name.lower() for field in wanted.fields}) < len(wanted.fields):
+        raise _NotInPlace  # Spark does not tell them apart
     left, before = len(has), ""
     for field in wanted.fields:
         name = quoted_name(field.name)

@@ -16,7 +16,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -36,8 +36,12 @@ PAGE_BYTES = 1 << 20
 
 log = logging.getLogger("tidegate.sinks")
 
-BATCH_FILES, TASK_PARTITIONS = 256, 8
-"""So many files may the tasks of a batch write into partitions, and each task into so many partitions in any case."""
+BATCH_FILES, TASK_PARTITIONS = 128, 8
+"""So many files may the tasks of a batch write into partitions, and each task into so many partitions in any case. A
+process may have 256 files open on some machines."""
+FEW_GROUPS = 4
+"""A task with more groups of rows writes into `TASK_PARTITIONS` only: each file that grows keeps memory for each of its
+row groups, and is on the local disk."""
 PUTS = 4
 """Small files that a task puts at once: those of one part, which S3's client holds in memory."""
 
@@ -96,9 +100,9 @@ def write(
 
 
 class _Puts:
-    """Files on their way. Into many partitions go many small files, `PUTS` at once. A larger one is put before the next
-    is written, so the local disk has one of them at most. At the end all are there, or what S3 or the file system
-    raised is raised."""
+    """Files on their way. Into many partitions go many small files, `PUTS` at once, and as many wait. A larger one is
+    put before the next is written. At the end all are there, or what S3 or the file system raised is raised, as soon as
+    it is known."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -109,20 +113,33 @@ class _Puts:
         return self
 
     def begin(self, file: Path, location: str) -> None:
+        self._wait_for(len(self._begun) - 2 * PUTS + 1)
         if file.stat().st_size > PART_BYTES:
             self._put(file, location)
         else:
             self._begun.append(self._pool.submit(self._put, file, location))
+
+    def _wait_for(self, many: int) -> None:
+        """Until so many of them are there, at least. Raises for one that failed."""
+        left = list(self._begun)
+        while True:
+            left = [each for each in left if not each.done() or each.result()]
+            if len(self._begun) - len(left) >= many:
+                break
+            wait(left, return_when=FIRST_COMPLETED)
+        self._begun = left
 
     def _put(self, file: Path, location: str) -> None:
         put(self._layout, file, location)
         file.unlink(missing_ok=True)
 
     def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
-        # whoever removes them must not be overtaken by one that is on its way
-        self._pool.shutdown(cancel_futures=failed is not None)
-        for each in () if failed else self._begun:
-            each.result()
+        try:
+            if failed is None:
+                self._wait_for(len(self._begun))
+        finally:
+            # whoever removes them must not be overtaken by one that is on its way
+            self._pool.shutdown(cancel_futures=True)
 
 
 @dataclass
@@ -157,13 +174,14 @@ def _files(layout: Layout, scratch: Path, batches: Iterator[pa.RecordBatch], mos
     partition, and of rows that mislead by the same columns. Raises Scattered."""
     growing: dict[tuple[tuple[int, ...], frozenset[str]], _Growing] = {}
     partitions: set[tuple[int, ...]] = set()
-    for group in _groups(batches):
+    for number, group in enumerate(_groups(batches)):
+        allowed = most if number < FEW_GROUPS else min(most, TASK_PARTITIONS)
         for partition, rows in divided(group, layout.partitions):
             partitions.add(partition.units)
-            if len(partitions) > most:
-                raise Scattered
             without = boundless(rows)
             key = (partition.units, without)
+            if len(partitions) > allowed or len({*growing, key}) > BATCH_FILES:
+                raise Scattered
             file = growing[key] = growing.get(key) or _begun(layout, scratch, partition, without)
             file.writer.write_table(rows.cast(layout.schema), row_group_size=rows.num_rows)
             if file.file.tell() >= layout.target_bytes:
