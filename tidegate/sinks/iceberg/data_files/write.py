@@ -2,7 +2,8 @@
 
     line                                  if the task dies right after it       if a twin runs beside it
     1 write a file on the local disk      nothing but a local file              each writes its own
-    2 put it at its location, whole       a file that no table has              each has names of its own
+    2 put it at its location, whole,      a file that no table has              each has names of its own
+      some of them at once
     3 return the names, sizes and counts  Spark takes those of one task of      one's names are returned, the other's
                                           each number, or runs it again         files no table has
 
