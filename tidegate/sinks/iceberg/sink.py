@@ -30,7 +30,6 @@ from tidegate.sinks.iceberg import shares
 from tidegate.sinks.iceberg.causes import MISTAKES, cause
 from tidegate.sinks.iceberg.columns import misfit
 from tidegate.sinks.iceberg.data_files.layout import BySpark, Layout, layout
-from tidegate.sinks.iceberg.data_files.write import most_partitions
 from tidegate.sinks.iceberg.ddl import facts_of, struct_of
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import ATTEMPT, BATCH, DRIVER
@@ -345,10 +344,7 @@ class IcebergSink:
                 files = files_of_tasks(self.spark, tasks, read, found, branch)
             if files is not None:
                 return (*iceberg.stage_files(loaded, files, branch, self.marks, at), told)
-            found = BySpark(
-                f"the rows of a task are in more than {most_partitions(len(tasks))} partitions, or of years before 1 or"
-                " after 9999"
-            )
+            found = BySpark("the rows of a task are in too many partitions, or of years before 1 or after 9999")
         log.info("Spark writes the data files of table %s: %s", self.table, found.reason)
         told = replace(self._told(names), slowly=found.reason if found.avoidable else "")
         rows = rows_of_tasks(self.spark, tasks, partial(told.read, reader), from_arrow_schema(reader.emitted))
