@@ -3,7 +3,7 @@
 import gzip
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from bench.inputs import BUCKET, Sums
 from tidegate.core.uploads import Upload
 
 DDL = "id bigint, cents int, text string"
+NO_ROWS = Sums(0, 0, 0, 0)
 ROW_BYTES = {"json": 66, "csv": 40, "parquet": 40}
 WORDS = ["tide", "gate", "harbour", "lock", "sluice", "berth", "mooring", "fairway"]
 
@@ -26,9 +27,9 @@ class BenchFiles:
     format: str
     folder: Path
     """The bucket's folder is in it."""
-    uploads: tuple[Upload, ...]
-    sums: Sums
-    size: int
+    uploads: tuple[Upload, ...] = ()
+    sums: Sums = NO_ROWS
+    size: int = 0
     columns: str = DDL
     partitions: tuple[str, ...] = ()
     schema: pa.Schema = SCHEMA
@@ -47,24 +48,31 @@ def make_files(folder: Path, title: str, format: str, count: int, size: int, *, 
     rows = max(1, size // ROW_BYTES[format])
     written: Callable[[range], bytes] = {"json": _json, "csv": _csv, "parquet": _parquet}[format]
     ending = f".{format}.gz" if packed else f".{format}"
-    uploads, total = [], Sums(0, 0, 0, 0)
+
+    def body(ids: range) -> bytes:
+        return gzip.compress(written(ids), 6, mtime=0) if packed else written(ids)
+
+    return put_files(BenchFiles(title, format, folder), count, rows, body, ending)
+
+
+def put_files(files: BenchFiles, count: int, rows: int, body: Callable[[range], bytes], ending: str) -> BenchFiles:
+    """`count` files of so many rows each, with what they are and add up to. `body` writes the rows of some ids."""
+    uploads, total = [], NO_ROWS
     for number in range(count):
         ids = range(number * rows, (number + 1) * rows)
-        body = written(ids)
-        if packed:
-            body = gzip.compress(body, 6, mtime=0)
+        written = body(ids)
         key = f"events/{number // 1000:04}-{number:07}{ending}"
-        path = folder / BUCKET / key
+        path = files.bucket / key
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(body)
-        uploads.append(Upload(BUCKET, key, f"version-{number:024}", len(body)))
+        path.write_bytes(written)
+        uploads.append(Upload(BUCKET, key, f"version-{number:024}", len(written)))
         total = Sums(
             total.rows + rows,
             total.ids + sum(ids),
             total.cents + sum(map(cents_of, ids)),
             total.letters + sum(len(text_of(each)) for each in ids),
         )
-    return BenchFiles(title, format, folder, tuple(uploads), total, sum(each.size for each in uploads))
+    return replace(files, uploads=tuple(uploads), sums=total, size=sum(each.size for each in uploads))
 
 
 def cents_of(number: int) -> int:

@@ -18,9 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.arrow import SCHEMA
-from bench.files import DDL, BenchFiles, cents_of, text_of
-from bench.inputs import BUCKET, Sums
-from tidegate.core.uploads import Upload
+from bench.files import DDL, BenchFiles, cents_of, put_files, text_of
 
 Values = Callable[[Random, int], list[Any]]
 """So many values of a column."""
@@ -188,25 +186,8 @@ def drawn_files(
     chance = Random(seed)
     sample = range(0, 7 * SAMPLE, 7)
     rows = max(1, size * SAMPLE // len(_written(shape, format, shape.rows(Random(seed), sample))))
-    uploads, total = [], Sums(0, 0, 0, 0)
-    for number in range(count):
-        ids = range(number * rows, (number + 1) * rows)
-        body = _written(shape, format, shape.rows(chance, ids))
-        key = f"events/{number // 1000:04}-{number:07}.{format}"
-        path = folder / BUCKET / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(body)
-        uploads.append(Upload(BUCKET, key, f"version-{number:024}", len(body)))
-        total = Sums(
-            total.rows + rows,
-            total.ids + sum(ids),
-            total.cents + sum(map(cents_of, ids)),
-            total.letters + sum(len(text_of(each)) for each in ids),
-        )
-    taken = sum(each.size for each in uploads)
-    return BenchFiles(
-        title, format, folder, tuple(uploads), total, taken, shape.columns, shape.partitions, shape.schema
-    )
+    files = BenchFiles(title, format, folder, columns=shape.columns, partitions=shape.partitions, schema=shape.schema)
+    return put_files(files, count, rows, lambda ids: _written(shape, format, shape.rows(chance, ids)), f".{format}")
 
 
 def _written(shape: BenchShape, format: str, rows: Sequence[tuple[Any, ...]]) -> bytes:

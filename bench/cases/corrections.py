@@ -51,11 +51,11 @@ def run(small: bool) -> BenchFindings:
         at_once = _reading(shop, f"{name}_at_once")
     early = next((each for each in found if each.day >= SETTLED), found[-1])
     last = found[-1]
-    days = f"day {last.day} to day {early.day}"
+    between = f"day {last.day} to day {early.day}"
     limits = (
         BenchLimit(f"reading on day {last.day}, to a table written at once", last.reading / at_once, READING, ""),
-        BenchLimit(f"data files, {days}", last.data_files / early.data_files, 1.1, ""),
-        BenchLimit(f"delete files, {days}", last.delete_files / max(1, early.delete_files), 1.1, ""),
+        BenchLimit(f"data files, {between}", last.data_files / early.data_files, 1.1, ""),
+        BenchLimit(f"delete files, {between}", last.delete_files / max(1, early.delete_files), 1.1, ""),
     )
     return BenchFindings((_table(found, files, at_once),), (), limits)
 

@@ -181,7 +181,7 @@ def _files(layout: Layout, scratch: Path, batches: Iterator[pa.RecordBatch], mos
             partitions.add(partition.units)
             without = boundless(rows)
             key = (partition.units, without)
-            if len(partitions) > allowed or len({*growing, key}) > BATCH_FILES:
+            if len(partitions) > allowed or len(growing) + (key not in growing) > BATCH_FILES:
                 raise Scattered
             file = growing[key] = growing.get(key) or _begun(layout, scratch, partition, without)
             file.writer.write_table(rows.cast(layout.schema), row_group_size=rows.num_rows)
