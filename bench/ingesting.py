@@ -100,7 +100,9 @@ class Workshop:
         later = replace(files, uploads=tuple(replace(each, version=batch) for each in files.uploads))
         sink = self.sink(later, table, batch, replaces=replaces)
         attempt = Attempt(sink, sealed_batch(later, batch), batch, 1, newest_first=lambda *_: {})
-        return attempt.ingest().tally
+        tally = attempt.ingest().tally
+        attempt.tidy()
+        return tally
 
     def product(self, files: BenchFiles, *, over_http: bool = True) -> Callable[[], str]:
         sealed = sealed_batch(files, "B")
