@@ -55,9 +55,9 @@ def notice(*uploads: Upload, origin: str = "s3", takes_from: str = "") -> Notice
 
 
 CORRECTED = Upload("bucket", "b", "etag:2", 1, "02")
+"""A later version of `b`."""
 MARKED: Cell = ("s3", "marked as deleted")
 """Whether the object of `CORRECTED` is deleted, whose marker that is then."""
-"""A later version of `b`."""
 A, B, C, B_AGAIN = upload("a"), upload("b"), upload("c"), upload("b", "02")
 OTHER_FIRST = notice(A, B, origin="other")
 FIRST, SECOND, THIRD, FOURTH, AGAIN = notice(A, B), notice(B), notice(B, C), notice(C), notice(B_AGAIN)
@@ -386,14 +386,16 @@ def driver(
     replaces: bool = False,
     removes: bool = False,
     deletes: bool = False,
+    skips: bool = False,
 ) -> Actor:
-    """With `deletes` its object is deleted first, as its batch tells."""
+    """With `deletes` its object is deleted first, as its batch tells. With `skips` the versions have the same bytes."""
 
     def attempt(ports: Ports) -> None:
         if deletes:
             calls(ports)("change", MARKED, lambda _: True)
-        sink = ModelSink(ports, batch, number, sets_aside, replaces, removes)
-        made = Attempt(sink, ports.work, batch, number, newest_first=lambda *_: {CORRECTED.version: "", B.version: ""})
+        sink = ModelSink(ports, batch, number, sets_aside, replaces, removes, skips)
+        listed = dict.fromkeys((CORRECTED.version, B.version), "the same" if skips else "")
+        made = Attempt(sink, ports.work, batch, number, newest_first=lambda *_: listed)
         if fence:
             made.fence()
         else:

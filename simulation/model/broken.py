@@ -336,6 +336,18 @@ VARIANTS: Sequence[Variant] = (
         _patched(actors, "require_seen", lambda *_: None),
     ),
     Variant(
+        "skipped, whatever came since",
+        "A driver publishes an upload although the same bytes have landed since it looked for them.",
+        "the same bytes",
+        _patched(actors, "require_seen", lambda *_: None),
+    ),
+    Variant(
+        "rows of the same bytes are not looked for",
+        "An upload lands beside rows that have its bytes.",
+        "the same bytes",
+        _patched(replacing, "contested", lambda *_: {}),
+    ),
+    Variant(
         "replaced by an earlier version",
         "Which version of an object is the latest is not asked.",
         "replaced",

@@ -397,7 +397,7 @@ def one_version(cells: Mapping[Cell, Any]) -> str:
 
 def the_latest(cells: Cells, acknowledged: frozenset[str]) -> str:
     """Each batch has its next attempt. In the end its latest version is there."""
-    if failed := _attempted_again(cells, removes=False):
+    if failed := _attempted_again(cells, replaces=True):
         return failed
     landed = cells[TABLE][1]
     return one_version(cells) or ("" if landed == (act.row_of(act.CORRECTED),) else f"afterwards {landed} is there")
@@ -405,15 +405,22 @@ def the_latest(cells: Cells, acknowledged: frozenset[str]) -> str:
 
 def nothing_is_left(cells: Cells, acknowledged: frozenset[str]) -> str:
     """Each batch has its next attempt. In the end the object that was deleted has no rows."""
-    landed = () if (failed := _attempted_again(cells, removes=True)) else cells[TABLE][1]
+    landed = () if (failed := _attempted_again(cells, replaces=True, removes=True)) else cells[TABLE][1]
     return failed or (f"afterwards {landed} is there" if landed else "")
 
 
-def _attempted_again(cells: Cells, *, removes: bool) -> str:
+def one_of_the_same_bytes(cells: Cells, acknowledged: frozenset[str]) -> str:
+    """Each batch has its next attempt. In the end one of the versions is there."""
+    failed = _attempted_again(cells, skips=True)
+    return failed or one_version(cells) or ("" if cells[TABLE][1] else "afterwards nothing is there")
+
+
+def _attempted_again(cells: Cells, *, removes: bool = False, **is_a_route_that: bool) -> str:
     for number, batch in enumerate((BATCH, LATER)):
         deletes = removes and batch == LATER
         try:
-            run(cells, act.driver("fresh", 7 + number, batch, replaces=True, removes=removes, deletes=deletes))
+            fresh = act.driver("fresh", 7 + number, batch, removes=removes, deletes=deletes, **is_a_route_that)
+            run(cells, fresh)
         except TidegateError as error:
             return f"the next attempt at {batch}, without faults, failed: {error}"
     return ""

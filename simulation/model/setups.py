@@ -43,6 +43,7 @@ REMOVING = (
     act.driver("e", 2, LATER, replaces=True, removes=True, deletes=True),
 )
 REPLACING = (act.driver("d", 1, BATCH, replaces=True), act.driver("e", 2, LATER, replaces=True))
+SKIPPING = (act.driver("d", 1, BATCH, skips=True), act.driver("e", 2, LATER, skips=True))
 FENCE = act.driver("f", 3, BATCH, fence=True)
 
 # ---- set-ups
@@ -280,6 +281,14 @@ SETUPS = (
         states.corrected,
         safe=promises.one_version,
         ends_well=promises.the_latest,
+    ),
+    Setup(
+        "the same bytes",
+        "drivers of two batches, with two versions that have the same bytes, meet at the table",
+        SKIPPING,
+        states.corrected,
+        safe=promises.one_version,
+        ends_well=promises.one_of_the_same_bytes,
     ),
     Setup(
         "reloaded in the table",
