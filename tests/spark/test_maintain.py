@@ -7,6 +7,8 @@ import threading
 import time
 import urllib.parse
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -421,3 +423,34 @@ def files_of_days(world: World, counts: dict[int, int]) -> None:
                 .build()
             )
     append.commit()
+
+
+@contextmanager
+def logged(spark: Any) -> Iterator[Any]:
+    """What the JVM logs, with the stack traces: a Java text that grows."""
+    log4j, lines = spark._jvm.org.apache.logging.log4j, spark._jvm.java.io.StringWriter()
+    layout = log4j.core.layout.PatternLayout.newBuilder().withPattern("%m%n").build()
+    appender = log4j.core.appender.WriterAppender.createAppender(layout, None, lines, "written", False, False)
+    appender.start()
+    root = log4j.LogManager.getRootLogger()
+    root.addAppender(appender)
+    try:
+        yield lines
+    finally:
+        root.removeAppender(appender)
+
+
+def test_the_daily_job_looks_for_no_metadata_that_the_table_has_deleted(grows: World, batch: str) -> None:
+    """Iceberg logs each earlier list of metadata that it cannot read: a hundred of them, with where it was, a day."""
+    grows.spark.sql(
+        f"ALTER TABLE {grows.dataset.table} SET TBLPROPERTIES"
+        " ('write.metadata.previous-versions-max'='2', 'write.metadata.delete-after-commit.enabled'='true')"
+    )
+    for number in range(106, 110):
+        publish_other(grows, f"{batch}m{number}", number)
+    with logged(grows.spark) as lines:
+        assert Upkeep(grows.spark, grows.dataset.table).other_table() is None
+        grows.spark._jvm.org.slf4j.LoggerFactory.getLogger("org.apache.iceberg").warn("the end")
+    written = str(lines.toString())
+    assert "the end" in written
+    assert "Exception" not in written

@@ -18,6 +18,9 @@ from py4j.protocol import Py4JJavaError
 ENDINGS = (".metadata.json", ".metadata.json.gz")
 PAGE = 1_000
 """Names that one call of the JVM returns."""
+FORGETS = "write.metadata.delete-after-commit.enabled"
+"""A table that has this true deletes what its current metadata no longer lists. The earlier lists name nothing more
+that is there, and Iceberg logs each that it cannot read."""
 NOT_FOUND = "org.apache.iceberg.exceptions.NotFoundException"
 
 
@@ -35,7 +38,9 @@ def other_table(jvm: Any, gateway: Any, table: Any) -> OtherTable | None:
     written that failed."""
     iceberg = jvm.org.apache.iceberg
     mine = str(table.uuid())
-    known = {_base(each) for each in _texts(jvm, iceberg.ReachableFileUtil.metadataFileLocations(table, True).stream())}
+    earlier = str(table.properties().getOrDefault(FORGETS, "false")).lower() != "true"
+    listed = iceberg.ReachableFileUtil.metadataFileLocations(table, earlier)
+    known = {_base(each) for each in _texts(jvm, listed.stream())}
     for location in _listed(jvm, table):
         if not location.endswith(ENDINGS) or _base(location) in known:
             continue
