@@ -354,7 +354,8 @@ def _true(world: World, put: Version, outcome: str, last: bool) -> bool:
     if outcome == "quarantined":
         return _cannot_be_decoded(world, put) or (place in world.refused and last)
     if outcome == "vanished":
-        return can_be_destroyed and any((bucket, key) == place and at >= put.at for at, bucket, key in world.removed)
+        removed = any((bucket, key) == place and at >= put.at for at, bucket, key in world.removed)
+        return (can_be_destroyed and removed) or put in world.expired
     if outcome == "superseded":
         later = [each for each in world.history if (each.bucket, each.key) == place and each.number > put.number]
         another = any((each.version_id, each.etag) != (put.version_id, put.etag) for each in later)

@@ -163,6 +163,18 @@ def test_what_is_reloaded_takes_the_place_of_what_has_expired():
     assert listed_still.taken(items) == []
 
 
+def test_what_took_that_place_is_reloaded_again():
+    """What is noted of it counts no more: its own rows are there, and those of no other version."""
+    work = MemoryWork()
+    _, _, mine = looked("v1", rows=[held("v0")], work=work)
+    mine.stage([], Staged(107, 0, {}))
+    sink, items, again = looked("v1", rows=[held("v1")], gone=["v0"], work=work, reloads=True)
+    assert again.taken(items) == items
+    sink.after = [HeldRows(URI, "v1", "01B", 3)]
+    _, staged, leaves = again.stage([(each, Read(Outcome.COMMITTED, 3)) for each in items], Staged(107, 3, {}))
+    assert (staged.rows, leaves) == (3, (held("v1"),))
+
+
 def test_of_two_in_one_batch_the_later_one_leaves_no_rows():
     sink, items, mine = looked("v1", "v0", rows=[])
     sink.after = [HeldRows(URI, "v0", "01B", 3)]

@@ -50,7 +50,9 @@ def may_be_noted(
     rows_of = by_object(held)
     mine: dict[str, set[str]] = defaultdict(set)
     for each in uploads:
-        if any(rows.version not in listed.get(each.uri, ()) for rows in rows_of.get(each.uri, ())):
+        # without a list there is one version here, and no question which of several has the rows
+        here = listed.get(each.uri)
+        if here is not None and any(rows.version not in here for rows in rows_of.get(each.uri, ())):
             mine[each.uri].add(each.version)
     found: list[tuple[str, str]] = []
     for uri, versions in mine.items():

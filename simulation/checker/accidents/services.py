@@ -4,12 +4,13 @@ import datetime
 import itertools
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from simulation.checker.accidents.people import aborted
 from simulation.checker.accidents.scene import HOUR, Scene
 from simulation.checker.scenarios import ALL_BAD, BAD, GOOD, MORE
-from simulation.world import backfills, letters
+from simulation.world import backfills, letters, resending
 from simulation.world.configs import configured
 from simulation.world.driver import DEADLY
 from simulation.world.expiring import expire
@@ -17,7 +18,7 @@ from simulation.world.kernel import START
 from simulation.world.product import deploy
 from simulation.world.s3 import MARKER, Version
 from simulation.world.sqs import Queue
-from simulation.world.world import CONFIG
+from simulation.world.world import CONFIG, World
 
 # ---- what S3 says
 
@@ -187,6 +188,21 @@ def same_bytes_expired(world: Scene) -> None:
         world.kernel.after(after, lambda: expire(world))
     for name, after in (("a", 0.0), ("a", 200.0), ("a", 1_000.0), ("aa", 1_600.0), ("a", 3_000.0)):
         world.upload_each(name, after=after)
+
+
+def same_bytes_reloaded(world: Scene) -> None:
+    """The route skips the same bytes, and the version with the rows expires. The next one takes its place by a reload,
+    and is reloaded once more."""
+
+    def reload_the_last(_: World) -> None:
+        last = max(pk[2:] for (_, pk, _), _ in world.dynamodb.items.on("b#"))
+        world.kernel.spawn("person", partial(resending.reload_one_batch, last))
+
+    world.turn(skips=True)
+    world.upload_each("a")
+    world.upload_each("a", after=200.0)
+    world.kernel.after(800.0, lambda: expire(world))
+    world.at(reload_the_last, 900.0, 2_000.0)
 
 
 def reloaded_in_place(world: Scene) -> None:

@@ -87,6 +87,18 @@ BUGS = (
         "same_bytes_expired",
     ),
     Bug(
+        "a version that nobody lists is looked up among the listed ones",
+        "A job asks what is noted of an object although all that there is are its own rows.",
+        (
+            replaced(
+                "tidegate.core.same_bytes:may_be_noted",
+                lambda real: lambda uploads, held, listed: [(each.uri, each.version) for each in uploads],
+                within="tidegate.flows.replacing",
+            ),
+        ),
+        "same_bytes_reloaded",
+    ),
+    Bug(
         "what was replaced is missed",
         "The comparison of ledger and table takes rows that were replaced for lost ones.",
         (
