@@ -12,6 +12,7 @@ from tests.support.build import BUCKET, ETAG, notice, part_of, upload, uploads
 from tests.support.fakes import Died, Life, every_death, play_publishing
 from tests.support.ledgers import RETENTION
 from tests.support.world import World, small_world
+from tidegate.core.claims import MARGIN
 from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
 from tidegate.core.manifests import batch_folder
 from tidegate.core.notices import Entry, Notice, make_notice
@@ -358,6 +359,28 @@ def test_the_very_same_notice_is_no_repeat_if_its_upload_came_again(world: World
     (made,) = world.topic.published
     assert made.entries == (Entry(written(KEYS[0], "00A2"), takes_from=first.id),)
     world.dispatch(made)
+    assert world.open.objects == 1
+
+
+def test_bytes_that_a_listing_found_and_that_ended_badly_come_again_if_they_were_put_since(world: World):
+    """A listing has no sequencer. What tells the two apart is when they were put."""
+    of = notice(written(KEYS[0], ""))
+    world.dispatch(of)
+    batch_id = world.open.id
+    late = replace(notice(written(KEYS[0], "00A1")), at=world.clock.now - 60)
+    again = replace(notice(written(KEYS[0], "00A2")), at=world.clock.now + MARGIN + 1)
+    assert world.ledger.seal(batch_id, "flights")
+    world.hand_off()
+    play_publishing(world.work, batch_id, {KEYS[0]: (Outcome.VANISHED, "deleted before it was read")})
+    assert world.settle() == []
+    world.dispatch(late)
+    assert world.topic.published == []
+    for _ in range(2):
+        world.dispatch(again)
+    assert {made.id for made in world.topic.published} == {world.topic.published[0].id}
+    for made in world.topic.published:
+        assert made.entries == (Entry(written(KEYS[0], "00A2"), takes_from=of.id),)
+        world.dispatch(made)
     assert world.open.objects == 1
 
 

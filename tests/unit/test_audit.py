@@ -7,7 +7,6 @@ import pytest
 from tests.support.build import ETAG, route, upload
 from tidegate.core.audit import (
     LISTING,
-    MARGIN,
     METADATA_INVENTORY,
     SENT,
     AuditCounts,
@@ -25,7 +24,7 @@ from tidegate.core.audit import (
     watch_of,
 )
 from tidegate.core.batches import Batch, State
-from tidegate.core.claims import Claim
+from tidegate.core.claims import MARGIN, Claim
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome
 from tidegate.core.routes import Place

@@ -5,11 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import upload
-from tidegate.core.claims import Claim, Ownership, is_later, is_live, judge
-from tidegate.core.notices import Entry
+from tidegate.core.claims import MARGIN, Claim, Ownership, is_later, is_live, judge
+from tidegate.core.notices import ORIGIN_S3, Entry, Notice
 from tidegate.core.uploads import Upload
 
 ME, OTHER, THIRD = "a" * 40, "b" * 40, "c" * 40
+CLAIMED, DAY = 1_000_000, 86_400
+
+
+def judged(existing: Claim, entry: Entry, at: int = CLAIMED) -> Ownership:
+    """By a notice whose oldest upload was put then."""
+    return judge(existing, Notice(ME, "events", "landing", ORIGIN_S3, (entry,), at), entry)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +31,7 @@ ME, OTHER, THIRD = "a" * 40, "b" * 40, "c" * 40
 )
 def test_only_the_owner_in_the_claim_decides(owner: str, takes_from: str, ownership: Ownership):
     existing = Claim("v1", owner, claimed_at=0, expires_at=1)
-    assert judge(existing, ME, Entry(upload(), takes_from)) is ownership
+    assert judged(existing, Entry(upload(), takes_from)) is ownership
 
 
 @pytest.mark.parametrize(("expires_at", "live"), [(99, False), (100, False), (101, True)])
@@ -39,21 +45,38 @@ def test_what_has_expired_is_absent_to_the_second(expires_at: int, live: bool):
         ("00A1", "00A2", Ownership.UPLOADED_AGAIN),
         ("00A2", "00A2", Ownership.DUPLICATE),  # the notification came twice
         ("00A2", "00A1", Ownership.DUPLICATE),  # a late one of an earlier upload of the same bytes
-        ("", "00A2", Ownership.DUPLICATE),  # an audit's listing has no sequencer: nothing can be said
         ("00A1", "", Ownership.DUPLICATE),
     ],
 )
 def test_the_same_bytes_uploaded_later_are_told_from_a_repeated_notification(
     claimed: str, notified: str, ownership: Ownership
 ):
-    existing = Claim("etag:abc", OTHER, claimed_at=0, expires_at=1, sequencer=claimed)
-    assert judge(existing, ME, Entry(Upload("landing", "k", "etag:abc", 1, notified))) is ownership
+    existing = Claim("etag:abc", OTHER, CLAIMED, CLAIMED + 1, sequencer=claimed)
+    for at in (0, CLAIMED - DAY, CLAIMED + DAY):
+        assert judged(existing, Entry(Upload("landing", "k", "etag:abc", 1, notified)), at) is ownership
+
+
+@pytest.mark.parametrize(
+    ("version", "notified", "after", "ownership"),
+    [
+        ("etag:abc", "00A2", MARGIN + 1, Ownership.UPLOADED_AGAIN),
+        ("etag:abc", "00A2", MARGIN, Ownership.DUPLICATE),  # the clocks may differ by so much
+        ("etag:abc", "00A2", -DAY, Ownership.DUPLICATE),  # the notification of what was listed, late
+        ("etag:abc", "", MARGIN + 1, Ownership.DUPLICATE),  # no notification: another listing
+        ("v1", "00A2", MARGIN + 1, Ownership.DUPLICATE),  # a version is put once
+    ],
+)
+def test_time_tells_the_same_bytes_put_again_after_a_listing_had_found_them(
+    version: str, notified: str, after: int, ownership: Ownership
+):
+    existing = Claim(version, OTHER, CLAIMED, CLAIMED + 1)
+    assert judged(existing, Entry(Upload("landing", "k", version, 1, notified)), CLAIMED + after) is ownership
 
 
 def test_a_notice_made_to_take_over_takes_over_whatever_the_sequencers_say():
     existing = Claim("etag:abc", OTHER, claimed_at=0, expires_at=1, sequencer="00A1")
     entry = Entry(Upload("landing", "k", "etag:abc", 1, "00A2"), takes_from=OTHER)
-    assert judge(existing, ME, entry) is Ownership.ASK_OWNER
+    assert judged(existing, entry) is Ownership.ASK_OWNER
 
 
 SEQUENCERS = st.text("0123456789ABCDEFabcdef", min_size=1, max_size=20)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
 
 from tidegate.core.batches import Batch, State
-from tidegate.core.claims import Claim
+from tidegate.core.claims import Claim, was_put_again
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome
 from tidegate.core.routes import Place, Route
@@ -25,8 +25,6 @@ METADATA_INVENTORY = "s3-metadata-inventory"
 METADATA_JOURNAL = "s3-metadata-journal"
 SOURCES = (LISTING, METADATA_INVENTORY, METADATA_JOURNAL)
 """Where an audit finds a bucket's uploads. Any other source is the URI of the folder of an S3 Inventory."""
-MARGIN = 60
-"""Seconds by which S3's clock and a function's may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +148,11 @@ def judge_listed(
         return AuditFinding.FORGOTTEN
     if batch.state is State.ABANDONED:
         # settling is about to write it into the claim, unless its part was missing and skipped
-        return AuditFinding.LOST if _was_put_again(listed, claim) else AuditFinding.ABANDONED
+        return AuditFinding.LOST if was_put_again(claim, listed.upload, listed.modified) else AuditFinding.ABANDONED
     if batch.state is State.COMMITTED:
         # its table was rolled back past it, and all that it had landed was sent: the claim would have another owner
         return AuditFinding.LOST if batch.sent_again else AuditFinding.COMMITTED
     return AuditFinding.PENDING
-
-
-def _was_put_again(listed: Listed, claim: Claim) -> bool:
-    """Whether the object was put after it was claimed: the same bytes, in a bucket without versions."""
-    return listed.upload.etag is not None and listed.modified > claim.claimed_at + MARGIN
 
 
 def _judge_ended(listed: Listed, claim: Claim) -> AuditFinding:
@@ -169,7 +162,7 @@ def _judge_ended(listed: Listed, claim: Claim) -> AuditFinding:
         return AuditFinding.COMMITTED
     if claim.outcome in (Outcome.VANISHED, Outcome.SUPERSEDED):
         return AuditFinding.LOST
-    if _was_put_again(listed, claim):
+    if was_put_again(claim, listed.upload, listed.modified):
         return AuditFinding.LOST
     others = {ABANDONED: AuditFinding.ABANDONED, DROPPED: AuditFinding.DROPPED}
     return others.get(claim.outcome, AuditFinding.QUARANTINED)

@@ -4,9 +4,12 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State
-from tidegate.core.notices import Entry, NoticeRecord
+from tidegate.core.notices import Entry, Notice, NoticeRecord
 from tidegate.core.outcomes import ABANDONED, ROWS_OF, SAME_BYTES, Outcome
 from tidegate.core.uploads import Upload, is_later
+
+MARGIN = 60
+"""Seconds by which S3's clock and a function's may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +75,26 @@ NEEDS_OWNER = frozenset({Ownership.ASK_OWNER, Ownership.UPLOADED_AGAIN})
 """These depend on whether the claim's owner has let go (`has_let_go`)."""
 
 
-def judge(existing: Claim, notice_id: str, entry: Entry) -> Ownership:
-    """Rules 1 and 4: only the owner in the claim decides. A refused put alone proves nothing."""
-    if existing.notice == notice_id:
+def judge(existing: Claim, notice: Notice, entry: Entry) -> Ownership:
+    """Rules 1 and 4: only the owner in the claim decides. A refused put alone proves nothing. `entry` is one of
+    `notice`."""
+    if existing.notice == notice.id:
         return Ownership.MINE
     if entry.takes_from and existing.notice == entry.takes_from:
         return Ownership.ASK_OWNER
     if is_later(entry.upload.sequencer, existing.sequencer):
         return Ownership.UPLOADED_AGAIN
+    # what a listing found has no sequencer: time has to tell, as it tells an audit
+    announced = entry.upload.sequencer and not existing.sequencer
+    if announced and was_put_again(existing, entry.upload, notice.at):
+        return Ownership.UPLOADED_AGAIN
     return Ownership.DUPLICATE
+
+
+def was_put_again(claim: Claim, upload: Upload, at: int) -> bool:
+    """Whether what was put `at` (epoch seconds, S3's clock) was put after it was claimed: the same bytes, in a bucket
+    without versions."""
+    return upload.etag is not None and at > claim.claimed_at + MARGIN
 
 
 def has_let_go(claim: Claim, owner: NoticeRecord | None, batch: Batch | None) -> bool:

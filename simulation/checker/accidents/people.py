@@ -4,7 +4,7 @@ from functools import partial
 
 from simulation.checker.accidents.scene import DAY, HOUR, Scene
 from simulation.checker.scenarios import BAD, GOOD, MORE, returning
-from simulation.world import people, resending
+from simulation.world import backfills, people, resending
 from simulation.world.kernel import START
 from simulation.world.s3 import Version
 
@@ -66,6 +66,16 @@ def again_after_memory(world: Scene) -> None:
     world.announce = lambda version: [1.0] if world.kernel.now < START + DAY else [59.0 * DAY]
     for after in (60.0, 30.0 * DAY):
         world.upload_each("b", plain=True, after=after)
+
+
+def again_after_a_listing(world: Scene) -> None:
+    """Without versions, a person loads what S3 has not announced, and it is deleted before it is read. The same bytes
+    are put again a quarter of an hour later, and S3 announces these."""
+    world.announce = lambda version: [1.0] if world.kernel.now > START + 600.0 else []
+    world.upload_each("b", plain=True)
+    world.kernel.after(10.0, lambda: backfills.reload_all(world))
+    world.remove("b.json", bucket="plain", after=140.0)
+    world.upload_each("b", plain=True, after=900.0)
 
 
 def uneven_sequencers(world: Scene) -> None:

@@ -34,7 +34,7 @@ def _judged(was: Ownership, becomes: Ownership) -> Any:
 
 
 def _made_for_nobody(real: Any) -> Any:
-    return lambda existing, notice_id, entry: real(existing, notice_id, replace(entry, takes_from=""))
+    return lambda existing, notice, entry: real(existing, notice, replace(entry, takes_from=""))
 
 
 def _released_on_failure(real: Any) -> Any:
@@ -268,6 +268,12 @@ BUGS = (
         "The sequencer with more digits counts as the later one.",
         (replaced(IS_LATER, lambda real: lambda one, two: real(one, two) and int(one, 16) > int(two, 16)),),
         "uneven_sequencers",
+    ),
+    Bug(
+        "what a listing found is never put again",
+        "A claim without a sequencer refuses each later upload of the same bytes.",
+        (replaced("tidegate.core.claims:was_put_again", lambda real: lambda *_: False),),
+        "again_after_a_listing",
     ),
     Bug(
         "a repeat is not recorded in the claim",

@@ -82,7 +82,7 @@ class Claiming(LedgerRecords):
         """
         now = self.clock()
         met = self._own(notice.id, [entry.upload for entry in notice.entries], now)
-        judged = {entry: judge(met[entry.upload], notice.id, entry) for entry in notice.entries if entry.upload in met}
+        judged = {entry: judge(met[entry.upload], notice, entry) for entry in notice.entries if entry.upload in met}
         asked = [met[entry.upload] for entry, owned in judged.items() if owned in NEEDS_OWNER]
         let_go = self.let_go(asked, table, reloads=notice.reloads)
         ended: dict[Entry, Ownership | Entry] = {}
