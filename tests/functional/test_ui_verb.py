@@ -130,7 +130,7 @@ def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(plugins, "requires", lambda name: ["jinja2>=3.1 ; extra == 'ui'"])
-    monkeypatch.setattr(plugins, "version", missing)
+    monkeypatch.setattr(plugins, "distribution", missing)
     done = run()
     assert done.exit_code == Exit.TOOL_MISSING
     assert "pip install 'tidegate[ui]'" in done.stderr

