@@ -800,7 +800,7 @@ def test_check_says_that_the_same_bytes_are_skipped(tmp_path: Path):
     assert (route["replaces"], route["skips"]) == (False, True)
 
 
-def test_check_and_try_say_what_only_a_job_evaluates(tmp_path: Path):
+def test_check_and_try_say_what_is_evaluated_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file, data = tmp_path / "tidegate.toml", tmp_path / "a.json"
     data.write_text('{"id": 1}\n')
     file.write_text(
@@ -808,13 +808,18 @@ def test_check_and_try_say_what_only_a_job_evaluates(tmp_path: Path):
         "schema = 'id bigint, twice bigint generated always as (id * 2)'\n"
     )
     printed = run("check", "--config", str(file)).stdout
-    assert "  rows land where id > 1 (a job reads this SQL first)\n" in printed
-    assert "  twice is generated as id * 2 (a job reads this SQL first)\n" in printed
+    assert "  rows land where id > 1 (`tidegate try` evaluates this SQL)\n" in printed
+    assert "  twice is generated as id * 2 (`tidegate try` evaluates this SQL)\n" in printed
     (route,) = json.loads(run("check", "--config", str(file), "--json").stdout)["routes"]
     assert (route["where"], route["generated"]) == ("id > 1", [["twice", "id * 2"]])
+
+    def missing(name: str) -> None:
+        raise plugins.NotInstalled("no Spark")
+
+    monkeypatch.setattr(plugins, "local", missing)
     tried = run("try", "a", str(data), "--config", str(file)).stdout
     assert "1 row: " in tried
-    assert "    by the job only: where, twice (SQL)\n" in tried
+    assert "    by the job only: where, twice (SQL; here it takes the extra `local`)\n" in tried
 
 
 def test_check_says_how_files_are_read_if_it_is_not_by_default(tmp_path: Path):

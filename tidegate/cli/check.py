@@ -80,9 +80,9 @@ def _routes(settings: Settings | None) -> Iterator[str]:
         if route.dataset.skips:
             yield "  a file that is uploaded again with the same bytes brings no rows"
         if route.dataset.where:
-            yield f"  rows land where {route.dataset.where} (a job reads this SQL first)"
+            yield f"  rows land where {route.dataset.where} (`tidegate try` evaluates this SQL)"
         for name, sql in route.dataset.generated:
-            yield f"  {name} is generated as {sql} (a job reads this SQL first)"
+            yield f"  {name} is generated as {sql} (`tidegate try` evaluates this SQL)"
         if route.dataset.options:
             yield f"  {', '.join(f'{name} = {json.dumps(value)}' for name, value in route.dataset.options)}"
 

@@ -5,6 +5,8 @@
                           enter(folder)                    make this process call the stack that runs in the folder.
                                                            Raises StackStopped, with what is left, if one ran there
                           examine(config, folder, port)    what `doctor` finds
+                          tried_sql(dataset)               a context in which `sinks.iceberg.sql_trial.TriedSql` of it
+                                                           runs on a Spark of this process. Raises Hopeless
                           warehouse(folder)                the variables of the tables in the folder
 
 A package that needs an extra calls `require` before it imports anything of the extra.

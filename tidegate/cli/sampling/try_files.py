@@ -1,14 +1,15 @@
-"""The verb `try`: what a route's job would make of files, without a stack and without Java."""
+"""The verb `try`: what a route's job would make of files, without a stack. Only SQL needs Java."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
 from rich import box
 from rich.table import Table
 
-from tidegate.cli import deployment, json_output, printed, render
+from tidegate.cli import deployment, json_output, plugins, printed, render
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import ConfigOption, JsonOption, check_route
 from tidegate.cli.sampling.samples import Sample, samples
@@ -17,7 +18,7 @@ from tidegate.cli.values import plain, visible
 from tidegate.core.advice import about_the_table
 from tidegate.core.lineage import LINEAGE_COLUMNS
 from tidegate.core.quantities import counted
-from tidegate.core.routes import Route, RouteIndex
+from tidegate.core.routes import Dataset, Route, RouteIndex
 from tidegate.core.uploads import Upload
 from tidegate.formats.reasons import first_line
 from tidegate.formats.registry import KEEP, REST, adds, unknown_of
@@ -30,6 +31,9 @@ from tidegate.settings import SettingsError, load
 
 MOST_FILES = 1_000
 """Of a folder or of a prefix."""
+
+MOST_EVALUATED = 1_000
+"""Rows of a file, from the first one on, for which SQL is evaluated."""
 
 SHOWN_TEXT = 200
 """Characters of a bad row that are shown."""
@@ -64,9 +68,9 @@ def try_files(
 ) -> None:
     """Decode files as a route's job would, and print rows.
 
-    Of a refused file it prints the error that a quarantine would hold. It needs no stack and no Java, and changes
-    nothing. A file of this machine is taken for one under the prefix. Ends with 1 if a file is refused, or if no route
-    takes its key.
+    Of a refused file it prints the error that a quarantine would hold. It needs no stack, and changes nothing. A file
+    of this machine is taken for one under the prefix. SQL is evaluated for the first 1,000 rows, by Spark: only that
+    needs the extra `local`. Ends with 1 if a file is refused, or if no route takes its key.
     """
     routes = load(deployment.config_file(config)).core_routes()
     found = {each.name: each for each in routes}
@@ -77,12 +81,14 @@ def try_files(
     if key is not None and len(given) != 1:
         raise typer.BadParameter(f"--key is for one file, and {len(given)} are given")
     done: list[TriedFile] = []
-    for sample in given:
-        whole = key if key is not None else key_of(sample, mine)
-        trial = tried(decoding, whole, sample.source, limit)
-        done.append(TriedFile(sample, whole, takers(whole, sample, mine, routes, fixed=key is not None), trial))
-        if not as_json:
-            show(done[-1], mine)
+    with sql_of_route(mine) as evaluate:
+        for sample in given:
+            whole = key if key is not None else key_of(sample, mine)
+            trial = tried(decoding, whole, sample.source, max(limit, MOST_EVALUATED) if evaluate else limit)
+            trial = with_sql(trial, evaluate, limit) if evaluate else trial
+            done.append(TriedFile(sample, whole, takers(whole, sample, mine, routes, fixed=key is not None), trial))
+            if not as_json:
+                show(done[-1], mine)
     if as_json:
         typer.echo(json_output.dumps(as_document(mine, decoding, done)))
     elif not given:
@@ -105,6 +111,37 @@ def decoding_of(route: Route) -> Decoding:
     except ValueError as error:
         raise SettingsError(f"route {route.name}: {first_line(error)}") from error
     return decoding
+
+
+@contextmanager
+def sql_of_route(route: Route) -> Iterator[Callable[[Any], Any] | None]:
+    """What evaluates the SQL of a route (`sinks.iceberg.sql_trial.TriedSql`); None if it has none, or if Spark is not
+    installed. Raises SettingsError if no job could evaluate it."""
+    try:
+        start = plugins.local("tried_sql") if route.dataset.where or route.dataset.generated else None
+    except plugins.NotInstalled:
+        start = None
+    if start is None:
+        yield None
+        return
+    from tidegate.flows.sink import Hopeless
+
+    try:
+        with start(route.dataset) as evaluate:
+            yield evaluate
+    except Hopeless as error:
+        raise SettingsError(f"route {route.name}: {error}") from error
+
+
+def with_sql(trial: FileTrial, evaluate: Callable[[Any], Any], limit: int) -> FileTrial:
+    """The trial of a file after the SQL of its route, with so many of the first rows that land."""
+    if trial.refused:
+        return trial
+    said = evaluate(trial.first)
+    if said.reason:
+        return replace(trial, rows=0, first=said.lands, reason=said.reason, where=said.where)
+    left, tried_for = said.left_out, trial.first.num_rows
+    return replace(trial, first=said.lands.slice(0, limit), rows=trial.rows - left, by_sql=tried_for, left_out=left)
 
 
 def key_of(sample: Sample, route: Route) -> str:
@@ -147,8 +184,8 @@ def show(one: TriedFile, route: Route) -> None:
         rows = counted(trial.rows, "row")
         piecewise = ", decoded piece by piece" if trial.piecewise else ""
         out.print(Text.assemble((f"{rows}: ", "green"), f"{one.sample.name} ({size}{piecewise})"), soft_wrap=True)
-        if names := [*(["where"] if route.dataset.where else []), *(name for name, _ in route.dataset.generated)]:
-            out.print(Text.assemble(("    by the job only: ", "yellow"), f"{', '.join(names)} (SQL)"), soft_wrap=True)
+        if sql := about_sql(trial, route.dataset):
+            out.print(Text.assemble((f"    {sql[0]}: ", "yellow"), sql[1]), soft_wrap=True)
     if trial.rejected:
         several = counted(trial.rejected, "row")
         out.print(Text.assemble(("    set aside: ", "yellow"), f"{several}, in {route.dataset.rejected_table}"))
@@ -162,6 +199,17 @@ def show(one: TriedFile, route: Route) -> None:
         out.print(Text.assemble(("    not in the schema: ", "yellow"), about), soft_wrap=True)
     if advice := misplaced(one, route):
         out.print(Text.assemble(("not this route's: ", "bold yellow"), advice), soft_wrap=True)
+
+
+def about_sql(trial: FileTrial, dataset: Dataset) -> tuple[str, str] | None:
+    """What is said of the SQL of a route: what that is about, and a text; None if there is nothing to say."""
+    if trial.by_sql is None:
+        names = [*(["where"] if dataset.where else []), *(name for name, _ in dataset.generated)]
+        return ("by the job only", f"{', '.join(names)} (SQL; here it takes the extra `local`)") if names else None
+    if not dataset.where:
+        return None
+    first = "the first " if trial.by_sql < trial.rows + trial.left_out else ""
+    return "left out", f"{trial.left_out:,} of {first}{counted(trial.by_sql, 'row')}"
 
 
 def about_unknown(
@@ -261,7 +309,7 @@ def as_document(route: Route, decoding: Decoding, done: Sequence[TriedFile]) -> 
     names = (
         "file=sample.name key bytes=sample.source.size rows=trial.rows rejected_rows=trial.rejected"
         " rejected=trial.bad null_columns=trial.nulls unknown_columns=trial.unknown error=trial.reason"
-        " where=trial.where"
+        " where=trial.where left_out_rows=trial.left_out"
     )
     return json_output.document(
         route=route.name,

@@ -225,25 +225,13 @@ class Judge:
                     sums.count(batch, values.is_null(), lands)
                     batch = batch.filter(lands)
                 table = pa.Table.from_batches([self._of_table(batch)])
-                while found := self._unfit(table) or (misplaced(table, in_paths) if in_paths else None):
+                while found := unfit(table, self.generated, self.emitted) or (
+                    misplaced(table, in_paths) if in_paths else None
+                ):
                     table = sums.spoil(table, found)
                 yield from table.to_batches()
             if sums.of:
                 self.sums.add(sums.of)
-
-    def _unfit(self, table: pa.Table) -> Misplaced | None:
-        """A row with a generated value that no file may have either: of the year 10000, or null in what is not null."""
-        for name in self.generated:
-            try:
-                conform(table.select([name]), pa.schema([self.emitted.field(name)]), texts=False)
-            except Undecodable as error:
-                if error.row is None:
-                    raise
-                # without the value, which is in the message of the other
-                unfit = error.__cause__
-                at, why = (unfit.path, str(unfit)) if isinstance(unfit, Unfit) else ("", "cannot be read")
-                return Misplaced(error.row, f"column {name}{at} of the route {why}")
-        return None
 
     def _of_table(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         values = batch.column(EVALUATED).field(1)
@@ -253,6 +241,21 @@ class Judge:
         ]
         cast = [each.cast(field.type) for each, field in zip(columns, self.emitted, strict=True)]
         return pa.RecordBatch.from_arrays(cast, schema=self.emitted)
+
+
+def unfit(table: pa.Table, generated: Sequence[str], emitted: pa.Schema) -> Misplaced | None:
+    """A row with a generated value that no file may have either: of the year 10000, or null in what is not null."""
+    for name in generated:
+        try:
+            conform(table.select([name]), pa.schema([emitted.field(name)]), texts=False)
+        except Undecodable as error:
+            if error.row is None:
+                raise
+            # without the value, which is in the message of the other
+            cannot = error.__cause__
+            at, why = (cannot.path, str(cannot)) if isinstance(cannot, Unfit) else ("", "cannot be read")
+            return Misplaced(error.row, f"column {name}{at} of the route {why}")
+    return None
 
 
 @dataclass(frozen=True)
@@ -267,7 +270,7 @@ class _SumsOfTask:
             key, row = _key(each), each["_source_row_min"]
             if each["__fails"]:
                 of_row = pc.and_(pc.equal(out["_source_row"], row), pc.equal(out["_source_uri"], key[1]))
-                self._note(key, row, _written(out.filter(of_row).drop_columns([EVALUATED, "__fails"])), "")
+                self._note(key, row, as_stream(out.filter(of_row).drop_columns([EVALUATED, "__fails"])), "")
             else:
                 left, *first = self.of.get(key, (0, -1, b"", ""))
                 self.of[key] = (left + each["count_all"], *first)
@@ -291,7 +294,7 @@ def _key(row: Mapping[str, Any]) -> tuple[int, str, str]:
     return task.partitionId(), row["_source_uri"], row["_source_version"]
 
 
-def _written(table: pa.Table) -> bytes:
+def as_stream(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -327,7 +330,7 @@ def accounted(
             row, held, why = failing[place]
             where = ""
             if not why:
-                what, where = _explained(spark, sql, held) if explained < MOST_EXPLAINED else ("SQL", "")
+                what, where = explain_row(spark, sql, held) if explained < MOST_EXPLAINED else ("SQL", "")
                 why = f"{what} of the route cannot be evaluated"
                 explained += 1
             ended[position] = Read(Outcome.QUARANTINED, 0, f"row {row + 1}: {why}", where=where, spoiled=True)
@@ -336,7 +339,7 @@ def accounted(
     return ended
 
 
-def _explained(spark: SparkSession, sql: RouteSql, held: bytes) -> tuple[str, str]:
+def explain_row(spark: SparkSession, sql: RouteSql, held: bytes) -> tuple[str, str]:
     """What fails for a row, and why. Why quotes the row, so PySpark must not log it."""
     log = PySparkLogger.getLogger("SQLQueryContextLogger")
     before, log.disabled = log.disabled, True

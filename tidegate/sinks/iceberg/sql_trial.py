@@ -1,0 +1,76 @@
+"""What a route's SQL makes of the rows of one file that nobody has uploaded yet."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from tidegate.core.routes import Dataset
+from tidegate.reading.arrow_schema import arrow_schema
+from tidegate.sinks.iceberg.ddl import struct_of
+from tidegate.sinks.iceberg.route_sql import (
+    EVALUATED,
+    RouteSql,
+    as_stream,
+    explain_row,
+    in_files,
+    require_sql,
+    session,
+    sql_of,
+    unfit,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlTrial:
+    """The rows that land, with the generated columns, and how many do not. Or the `reason` for which the file would be
+    quarantined, and what of the row that is about (`where`)."""
+
+    lands: pa.Table
+    left_out: int = 0
+    reason: str = ""
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class TriedSql:
+    """The SQL of a route, for rows of its files. Raises Hopeless if no job could evaluate it."""
+
+    spark: SparkSession
+    dataset: Dataset
+
+    def __post_init__(self) -> None:
+        require_sql(self.spark, self.sql, in_files(self.dataset, struct_of(self.dataset.schema)))
+
+    @property
+    def sql(self) -> RouteSql:
+        sql = sql_of(self.dataset)
+        assert sql is not None, "the route has SQL"
+        return sql
+
+    def __call__(self, rows: pa.Table) -> SqlTrial:
+        """Of these rows of one file, in its order, without the generated columns."""
+        columns = in_files(self.dataset, struct_of(self.dataset.schema))
+        emitted = arrow_schema(self.dataset.schema)
+        generated = [name for name, *_ in self.sql.generated]
+        with session(self.spark, self.sql):
+            of_route = rows.select(columns.names)
+            found = self.sql.evaluated(self.spark.createDataFrame(of_route, columns)).toArrow()
+            values = found.column(EVALUATED).combine_chunks()
+            if (row := pc.index(values.is_null(), True).as_py()) >= 0:
+                what, where = explain_row(self.spark, self.sql, as_stream(of_route.slice(row, 1)))
+                return self._refused(emitted, row, f"{what} of the route cannot be evaluated", where)
+        lands = pc.fill_null(values.field(0), False)
+        landed, values = rows.filter(lands), values.filter(lands)
+        for number, name in enumerate(generated):
+            column = values.field(1).field(number).cast(emitted.field(name).type)
+            landed = landed.append_column(emitted.field(name), column)
+        if wrong := unfit(landed, generated, emitted):
+            return self._refused(emitted, pc.indices_nonzero(lands)[wrong.row].as_py(), wrong.why)
+        rest = [each for each in landed.column_names if each not in emitted.names]
+        return SqlTrial(landed.select([*emitted.names, *rest]), rows.num_rows - landed.num_rows)
+
+    @staticmethod
+    def _refused(emitted: pa.Schema, row: int, why: str, where: str = "") -> SqlTrial:
+        return SqlTrial(emitted.empty_table(), reason=f"row {row + 1}: {why}", where=where)
