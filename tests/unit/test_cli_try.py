@@ -349,12 +349,12 @@ def test_what_s3_does_not_have(bucket: Any):
 
 WITHOUT = """
 import importlib.metadata, sys
-installed = importlib.metadata.version
-def version(name):
+installed = importlib.metadata.distribution
+def distribution(name):
     if name == "msgspec":
         raise importlib.metadata.PackageNotFoundError(name)
     return installed(name)
-importlib.metadata.version = version
+importlib.metadata.distribution = distribution
 sys.modules["pyarrow"] = None
 from tidegate.cli.main import app
 app(sys.argv[1:])
