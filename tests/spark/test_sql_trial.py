@@ -102,7 +102,7 @@ def test_try_shows_the_rows_that_land_and_refuses_sql_that_no_job_takes(tmp_path
     assert (code, wrong) == (Exit.FINDING, "")
     assert (one["rows"], one["left_out_rows"], one["first"]) == (2, 1, [{"id": 1, "twice": 2}, {"id": 3, "twice": 6}])
     assert two["error"] == "row 1: column twice (ARITHMETIC_OVERFLOW) of the route cannot be evaluated"
-    assert (none["rows"], none["left_out_rows"], none["error"]) == (0, 0, "")
+    assert (none["rows"], none["left_out_rows"], none["error"]) == (0, 0, None)
     code, said, wrong = try_it(tmp_path, "idd <> 2", "a.json")
     assert (code, said) == (Exit.USAGE, "")
     assert "route a: where of the route cannot be evaluated" in wrong
