@@ -2,6 +2,9 @@
 
 import datetime
 import gzip
+import random
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -19,6 +22,7 @@ from tidegate.formats import json_lines
 from tidegate.formats.decode import decoder
 from tidegate.formats.json_layout import JsonLayout, layout_of
 from tidegate.formats.reasons import Undecodable
+from tidegate.reading import ahead
 from tidegate.reading import reader as reading
 from tidegate.reading import together as module
 from tidegate.reading.decoding import Decoding, Refused
@@ -441,11 +445,31 @@ class TestReader:
     def test_what_is_fetched_ahead_is_bounded(self, monkeypatch: pytest.MonkeyPatch):
         asked: list[str] = []
         monkeypatch.setattr(reading, "fetch", lambda upload, *_: asked.append(upload.key) or GOOD)
-        monkeypatch.setattr(reading, "FETCH_AHEAD_BYTES", 100)
+        monkeypatch.setattr(ahead, "AHEAD_BYTES", 100)
         items = [(number, OwnedUpload("n" * 40, Upload("b", str(number), "etag:1", 40))) for number in range(9)]
         reader = reading.Reader(decoding().dataset, SCHEMA, "B1", self.NOW)
         for number, _ in enumerate(reader._fetch_ahead(items), start=1):
             assert len(asked) <= number + 2
+
+    @pytest.mark.parametrize("count", [0, 1, 63, 64, 200, 5_000])
+    def test_all_come_in_order_and_few_files_keep_all_threads_busy(self, count: int):
+        threads: dict[int, set[str]] = {}
+
+        def fetch(upload: Upload) -> bytes:
+            threads.setdefault(threading.get_ident(), set()).add(upload.key)
+            if count < 200:
+                time.sleep(0.05)
+            return upload.key.encode()
+
+        chance = random.Random(count)
+        items = [
+            (number, OwnedUpload("n" * 40, Upload("b", str(number), "etag:1", chance.choice((10, 200_000)))))
+            for number in range(count)
+        ]
+        found = [(number, body) for number, _, body in ahead.fetched_ahead(items, fetch)]
+        assert found == [(number, str(number).encode()) for number in range(count)]
+        if count < 200:
+            assert len(threads) == min(count, ahead.THREADS)
 
 
 def test_refusals_are_compared_with_their_words():

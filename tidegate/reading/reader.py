@@ -2,9 +2,7 @@
 
 import datetime
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +26,7 @@ from tidegate.formats.salvage import places_of, rows_with_bad
 from tidegate.formats.splits import Split
 from tidegate.formats.streams import STORED_BYTES, ByteSource, HeldBytes
 from tidegate.formats.unknown import as_beside
+from tidegate.reading.ahead import Received, fetched_ahead
 from tidegate.reading.careful import careful
 from tidegate.reading.decoding import Decode, Decoding, Larger
 from tidegate.reading.emitted import EMIT_BYTES, batches_of, encoded, for_each_row
@@ -48,16 +47,11 @@ from tidegate.reading.sources import Watched
 from tidegate.reading.streamed import streamed
 from tidegate.reading.together import JOINED_BYTES, DecodeAll, Span, Together, one_by_one
 
-FETCH_THREADS = 64
-FETCH_AHEAD_BYTES = 64_000_000
 LINEAGE_ROWS = 1 << 20
 """The most rows of a file that get their lineage at once: the uri may have 1,093 bytes, and Arrow counts the bytes of a
 column of text in 32 bits. It notices no overflow if it repeats a value (pyarrow 26.0.1)."""
 
 NO_COLUMNS = pa.schema([])
-
-Received = tuple[int, OwnedUpload, Fetched]
-"""An item with its position, and what S3 handed out."""
 
 log = logging.getLogger("tidegate.reading")
 
@@ -274,25 +268,10 @@ class Reader:
             yield portion
 
     def _fetch_ahead(self, items: Sequence[tuple[int, OwnedUpload]]) -> Iterator[Received]:
-        """The items in order, each with its bytes, fetching ahead to hide S3's latency: at most `FETCH_THREADS` objects
-        and, past the first, `FETCH_AHEAD_BYTES`."""
-        ahead: deque[tuple[int, OwnedUpload, Future[Fetched]]] = deque()
-        pending = 0
-        with ThreadPoolExecutor(FETCH_THREADS) as pool:
-            for position, item in items:
-                size = item.upload.size
-                while ahead and (len(ahead) >= FETCH_THREADS or pending + size > FETCH_AHEAD_BYTES):
-                    done = ahead.popleft()
-                    pending -= done[1].upload.size
-                    yield done[0], done[1], done[2].result()
-                whole = min(self.dataset.max_object_bytes, STORED_BYTES)
-                asked = fetch_unless_deleted if self.dataset.removes else fetch
-                body = pool.submit(asked, item.upload, whole, self.owner)
-                ahead.append((position, item, body))
-                pending += size
-            while ahead:
-                done = ahead.popleft()
-                yield done[0], done[1], done[2].result()
+        """The items in order, each with its bytes."""
+        whole = min(self.dataset.max_object_bytes, STORED_BYTES)
+        asked = fetch_unless_deleted if self.dataset.removes else fetch
+        return fetched_ahead(items, lambda upload: asked(upload, whole, self.owner))
 
     def _streamed(
         self, item: OwnedUpload, body: Fetched, decode: Decode, report: Callable[[Read], None]
