@@ -68,6 +68,18 @@ def test_a_row_that_fails_has_its_file_quarantined(route: World, batch: str) -> 
     assert second.error == "row 1: column total (DIVIDE_BY_ZERO) of the route cannot be evaluated"
 
 
+@pytest.mark.parametrize("day", ["to_date(text)", "text"], ids=["by SQL", "by the cast to the column's type"])
+def test_the_value_for_which_a_row_fails_is_logged_nowhere(
+    route: World, batch: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], day: str
+) -> None:
+    route.dataset = replace(route.dataset, generated=(("day", day),))
+    tally = land(route, batch, {"a.json": lines((3, "secret"))})
+    assert tally.quarantined == 1
+    assert "'secret'" in route.outcomes(batch).endings[0].where
+    assert "secret" not in caplog.text
+    assert "secret" not in "".join(capfd.readouterr())
+
+
 def test_of_what_is_left_out_nothing_else_is_evaluated(route: World, batch: str) -> None:
     tally = land(route, batch, {"a.json": lines((1, "x"), (0, "0"), (3, "3"))})
     assert (tally.rows, tally.left_out) == (1, 2)

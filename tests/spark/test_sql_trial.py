@@ -80,9 +80,12 @@ name = "a"
 bucket = "events-landing"
 format = "json"
 table = "lake.raw.a"
-schema = "id bigint, twice bigint generated always as (id * 2)"
+schema = "id bigint, text string, twice bigint generated always as (id * 2), day date generated always as (text)"
 where = "{where}"
 """
+
+
+THESE = [{"id": each, "text": None, "twice": 2 * each, "day": None} for each in (1, 3)]
 
 
 def try_it(folder: Path, where: str, *files: str, **more: Any) -> tuple[int, str, str]:
@@ -100,13 +103,18 @@ def test_try_shows_the_rows_that_land_and_refuses_sql_that_no_job_takes(tmp_path
     code, said, wrong = try_it(tmp_path, "id <> 2", "a.json", "b.json", "none.json", "--json")
     one, two, none = json.loads(said)["files"]
     assert (code, wrong) == (Exit.FINDING, "")
-    assert (one["rows"], one["left_out_rows"], one["first"]) == (2, 1, [{"id": 1, "twice": 2}, {"id": 3, "twice": 6}])
+    assert (one["rows"], one["left_out_rows"], one["first"]) == (2, 1, THESE)
     assert two["error"] == "row 1: column twice (ARITHMETIC_OVERFLOW) of the route cannot be evaluated"
     assert (none["rows"], none["left_out_rows"], none["error"]) == (0, 0, None)
     code, said, wrong = try_it(tmp_path, "idd <> 2", "a.json")
     assert (code, said) == (Exit.USAGE, "")
-    assert "route a: where of the route cannot be evaluated" in wrong
+    assert wrong.startswith("error: route a: where of the route cannot be evaluated: ")
     assert "idd" in wrong
+    assert wrong.count("\n") == 1, "PySpark's own log of it is hidden"
+    (tmp_path / "c.json").write_text('{"id": 1, "text": "x"}\n')
+    code, said, wrong = try_it(tmp_path, "id <> 2", "c.json")
+    assert (code, wrong) == (Exit.FINDING, "")
+    assert said.startswith("refused: c.json: row 1: column day (CAST_INVALID_INPUT) of the route cannot be evaluated\n")
     code, said, wrong = try_it(tmp_path, "id <> 2", "a.json")
     assert (code, wrong) == (Exit.OK, "")
     assert "2 rows: a.json (30 bytes)\n    left out: 1 of 3 rows\n" in said

@@ -140,10 +140,25 @@ def session(spark: SparkSession, sql: RouteSql | None) -> Iterator[None]:
             spark.conf.set(name, value)
 
 
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """PySpark logs each error of SQL, and errors quote rows. The one logger is for what SQL says, the other for what
+    Python says, such as the cast to a column's type (`pyspark.errors.exceptions.base`)."""
+    logs = [PySparkLogger.getLogger(f"{name}QueryContextLogger") for name in ("SQL", "DataFrame")]
+    before = [each.disabled for each in logs]
+    try:
+        for each in logs:
+            each.disabled = True
+        yield
+    finally:
+        for each, disabled in zip(logs, before, strict=True):
+            each.disabled = disabled
+
+
 def require_sql(spark: SparkSession, sql: RouteSql, columns: StructType) -> None:
     """Raises Hopeless if the SQL cannot be evaluated for rows with these columns, or has not the same value whenever it
     is evaluated."""
-    with session(spark, sql):
+    with session(spark, sql), unlogged():
         rows = spark.createDataFrame(spark.sparkContext.emptyRDD(), columns)
         for name, (text, _) in sql.texts.items():
             try:
@@ -340,10 +355,8 @@ def accounted(
 
 
 def explain_row(spark: SparkSession, sql: RouteSql, held: bytes) -> tuple[str, str]:
-    """What fails for a row, and why. Why quotes the row, so PySpark must not log it."""
-    log = PySparkLogger.getLogger("SQLQueryContextLogger")
-    before, log.disabled = log.disabled, True
-    try:
+    """What fails for a row, and why."""
+    with unlogged():
         rows = spark.createDataFrame(pa.ipc.open_stream(held).read_all())
         for name in sql.texts:
             try:
@@ -352,6 +365,4 @@ def explain_row(spark: SparkSession, sql: RouteSql, held: bytes) -> tuple[str, s
             except Exception as error:
                 kind = error.getCondition() if isinstance(error, PySparkException) else None
                 return f"{name} ({kind})" if kind else name, cause(error)
-    finally:
-        log.disabled = before
     return "SQL", ""
