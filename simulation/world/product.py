@@ -162,7 +162,7 @@ def installed(config: str, folder: Path) -> Iterator[None]:
         stack.enter_context(patch.object(EndpointRulesetResolver, "construct_endpoint", _endpoints()))
         stack.enter_context(patch.object(wiring, "this_deployment", this_deployment))
         stack.enter_context(patch("tidegate.stores.dynamodb.ThreadPoolExecutor", _Loop))
-        stack.enter_context(patch("tidegate.reading.reader.ThreadPoolExecutor", _Loop))
+        stack.enter_context(patch("tidegate.reading.ahead.ThreadPoolExecutor", _Loop))
         stack.enter_context(patch("tidegate.flows.manifest.ThreadPoolExecutor", _Loop))
         stack.enter_context(patch("tidegate.flows.replacing.ThreadPoolExecutor", _Loop))
         stack.enter_context(patch.object(ulid, "default_generator", ulid.default_generator))
