@@ -372,10 +372,14 @@ def _cannot_be_decoded(world: World, put: Version) -> bool:
 
 
 def _claims(world: World, batch: str, endings: Mapping[tuple[str, str, str], str]) -> Iterator[str]:
-    """The claims of the batch's notices, without those that expired or that another notice took over."""
+    """The claims of the batch's notices, without those that another notice took over, or that had expired when the
+    batch ended: these count as absent, and get no ending."""
+    ended_at = world.dynamodb.items["ledger", f"b#{batch}", "batch"].get("ended_at", 0)
     for each in world.manifest_of(batch):
         claim = world.dynamodb.items.get(("ledger", *_claim_key(each)))
         if claim is None or claim["notice"] != each.notice:
+            continue
+        if "outcome" not in claim and claim["expires_at"] <= ended_at:
             continue
         ended = "dropped" if (*_claim_key(each), each.notice) in _given_up(world) else endings[_place(each)]
         if claim.get("outcome", "") != ended:
