@@ -379,7 +379,7 @@ def _claims(world: World, batch: str, endings: Mapping[tuple[str, str, str], str
         claim = world.dynamodb.items.get(("ledger", *_claim_key(each)))
         if claim is None or claim["notice"] != each.notice:
             continue
-        if "outcome" not in claim and claim["expires_at"] <= ended_at:
+        if "outcome" not in claim and claim.get("expires_at", math.inf) <= ended_at:
             continue
         ended = "dropped" if (*_claim_key(each), each.notice) in _given_up(world) else endings[_place(each)]
         if claim.get("outcome", "") != ended:
