@@ -374,7 +374,7 @@ def _cannot_be_decoded(world: World, put: Version) -> bool:
 def _claims(world: World, batch: str, endings: Mapping[tuple[str, str, str], str]) -> Iterator[str]:
     """The claims of the batch's notices, without those that another notice took over, or that had expired when the
     batch ended: these count as absent, and get no ending."""
-    ended_at = world.dynamodb.items["ledger", f"b#{batch}", "batch"].get("ended_at", 0)
+    ended_at = (world.dynamodb.items.get(("ledger", f"b#{batch}", "batch")) or {}).get("ended_at", 0)
     for each in world.manifest_of(batch):
         claim = world.dynamodb.items.get(("ledger", *_claim_key(each)))
         if claim is None or claim["notice"] != each.notice:

@@ -42,8 +42,12 @@ def trial(spark: Any, dataset: Dataset, body: bytes) -> SqlTrial:
     ],
     ids=["left out", "cannot be cast", "divided by zero", "none lands", "empty"],
 )
-def test_it_is_what_a_job_makes_of_the_file(world: World, batch: str, body: bytes) -> None:
-    world.dataset = replace(world.dataset, schema=SCHEMA, where="id > 1", generated=GENERATED)
+@pytest.mark.parametrize("where", ["id > 1", ""])
+@pytest.mark.parametrize("first", ["id bigint", "id bigint not null"])
+def test_it_is_what_a_job_makes_of_the_file(world: World, batch: str, body: bytes, where: str, first: str) -> None:
+    schema = SCHEMA.replace("id bigint", first)
+    generated = (*GENERATED, ("next", "id + 1"))
+    world.dataset = replace(world.dataset, schema=f"{schema}, next bigint", where=where, generated=generated)
     said = trial(world.spark, world.dataset, body)
     world.seal(batch, world.put({"a.json": body}))
     assert run(world.attempt(batch, 1), "ingest") == 0
@@ -51,8 +55,10 @@ def test_it_is_what_a_job_makes_of_the_file(world: World, batch: str, body: byte
     assert receipt is not None
     assert (said.lands.num_rows, said.left_out) == (receipt.tally.rows, receipt.tally.left_out)
     assert (said.reason, said.where) == ((endings[0].error, endings[0].where) if endings else ("", ""))
-    landed = [(each.id, each.text, each.total, each.day) for each in world.rows()]
-    assert [(each["id"], each["text"], each["total"], each["day"]) for each in said.lands.to_pylist()] == landed
+    landed = [(each.id, each.text, each.total, each.day, each.next) for each in world.rows()]
+    assert [
+        (each["id"], each["text"], each["total"], each["day"], each["next"]) for each in said.lands.to_pylist()
+    ] == landed
 
 
 def test_a_generated_value_that_no_file_may_have_names_its_row(world: World) -> None:

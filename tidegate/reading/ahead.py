@@ -15,17 +15,17 @@ IN_A_ROW_BYTES = 256_000
 """So many files of so many bytes a thread fetches one after the other, if there are enough for all threads. To hand a
 file over takes a sixth of what a file of 2 KB takes in all."""
 
-Item = tuple[int, OwnedUpload]
+NumberedUpload = tuple[int, OwnedUpload]
 """With its position."""
 Received = tuple[int, OwnedUpload, Fetched]
 """An item, and what S3 handed out."""
 
 
-def fetched_ahead(items: Sequence[Item], fetch: Callable[[Upload], Fetched]) -> Iterator[Received]:
+def fetched_ahead(items: Sequence[NumberedUpload], fetch: Callable[[Upload], Fetched]) -> Iterator[Received]:
     """The items in order, each with its bytes. `THREADS` objects are asked for at once and, past the first, those of
     `AHEAD_BYTES`. Raises what `fetch` raises."""
 
-    def fetched(row: Sequence[Item]) -> list[Received]:
+    def fetched(row: Sequence[NumberedUpload]) -> list[Received]:
         return [(position, item, fetch(item.upload)) for position, item in row]
 
     ahead: deque[tuple[int, Future[list[Received]]]] = deque()
@@ -43,10 +43,10 @@ def fetched_ahead(items: Sequence[Item], fetch: Callable[[Upload], Fetched]) -> 
             yield from ahead.popleft()[1].result()
 
 
-def _rows(items: Sequence[Item]) -> Iterator[list[Item]]:
+def _rows(items: Sequence[NumberedUpload]) -> Iterator[list[NumberedUpload]]:
     """What one thread fetches in a row. Each thread gets some of the first ones, and some more."""
     most = max(1, min(MOST_IN_A_ROW, len(items) // (2 * THREADS)))
-    row: list[Item] = []
+    row: list[NumberedUpload] = []
     size = 0
     for each in items:
         mine = each[1].upload.size

@@ -1,7 +1,6 @@
 """A route's SQL on the Spark of this machine, for `tidegate try`."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -33,7 +32,6 @@ def tried_sql(dataset: Dataset) -> Iterator[TriedSql]:
 @contextmanager
 def _without_stderr() -> Iterator[None]:
     """What Java, started meanwhile, logs from now on is for nobody: Python gets its errors."""
-    sys.stderr.flush()
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:

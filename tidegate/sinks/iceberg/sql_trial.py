@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import col
 
 from tidegate.core.routes import Dataset
 from tidegate.reading.arrow_schema import arrow_schema
@@ -54,18 +55,21 @@ class TriedSql:
         columns = in_files(self.dataset, struct_of(self.dataset.schema))
         emitted = arrow_schema(self.dataset.schema)
         generated = [name for name, *_ in self.sql.generated]
+        # one by one: a null of a struct whose fields are not null is no value of Arrow's to Spark
+        parts = [col(f"{EVALUATED}.values.c{number}") for number in range(1, len(generated) + 1)]
+        told = (col(EVALUATED).isNull().alias("fails"), col(f"{EVALUATED}.c0").alias("lands"))
         with session(self.spark, self.sql):
             of_route = rows.select(columns.names)
-            found = self.sql.evaluated(self.spark.createDataFrame(of_route, columns)).toArrow()
-            values = found.column(EVALUATED).combine_chunks()
-            if (row := pc.index(values.is_null(), True).as_py()) >= 0:
+            evaluated = self.sql.evaluated(self.spark.createDataFrame(of_route, columns))
+            found = evaluated.select(*told, *(each.alias(name) for each, name in zip(parts, generated, strict=True)))
+            values = found.toArrow()
+            if (row := pc.index(values["fails"], True).as_py()) >= 0:
                 what, where = explain_row(self.spark, self.sql, as_stream(of_route.slice(row, 1)))
                 return self._refused(emitted, row, f"{what} of the route cannot be evaluated", where)
-        lands = pc.fill_null(values.field(0), False)
+        lands = pc.fill_null(values["lands"], False)
         landed, values = rows.filter(lands), values.filter(lands)
-        for number, name in enumerate(generated):
-            column = values.field(1).field(number).cast(emitted.field(name).type)
-            landed = landed.append_column(emitted.field(name), column)
+        for name in generated:
+            landed = landed.append_column(emitted.field(name), values[name].cast(emitted.field(name).type))
         if wrong := unfit(landed, generated, emitted):
             return self._refused(emitted, pc.indices_nonzero(lands)[wrong.row].as_py(), wrong.why)
         rest = [each for each in landed.column_names if each not in emitted.names]
