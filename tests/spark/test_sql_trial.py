@@ -18,6 +18,7 @@ from tidegate.cli.sampling.try_files import decoding_of
 from tidegate.core.routes import Dataset
 from tidegate.flows.publish import run
 from tidegate.flows.sink import Hopeless
+from tidegate.formats.registry import FORMATS
 from tidegate.formats.streams import HeldBytes
 from tidegate.reading.trial import tried
 from tidegate.sinks.iceberg.sql_trial import SqlTrial, TriedSql
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.spark
 def trial(spark: Any, dataset: Dataset, body: bytes) -> SqlTrial:
     decoded = tried(decoding_of(replace(route(), dataset=dataset)), "a.json", HeldBytes(body), 1_000)
     assert not decoded.reason
-    return TriedSql(spark, dataset)(decoded.first)
+    return TriedSql(spark, dataset)(decoded.first, [each.row for each in decoded.bad])
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,18 @@ def test_it_is_what_a_job_makes_of_the_file(world: World, batch: str, body: byte
     assert [
         (each["id"], each["text"], each["total"], each["day"], each["next"]) for each in said.lands.to_pylist()
     ] == landed
+
+
+def test_rows_that_are_set_aside_count(world: World, batch: str) -> None:
+    bad = b'{"id": "no number"}\n'
+    body = bad + lines((2, "1")) + bad + lines((3, "x"))
+    options = FORMATS["json"].carry({"bad_rows_share": 0.6})
+    world.dataset = replace(world.dataset, schema=SCHEMA, where="id > 1", generated=GENERATED, options=options)
+    said = trial(world.spark, world.dataset, body)
+    world.seal(batch, world.put({"a.json": body}))
+    assert run(world.attempt(batch, 1), "ingest") == 0
+    (ending,) = world.outcomes(batch).endings
+    assert said.reason == ending.error == "row 4: column total (CAST_INVALID_INPUT) of the route cannot be evaluated"
 
 
 def test_a_generated_value_that_no_file_may_have_names_its_row(world: World) -> None:
@@ -94,11 +107,11 @@ where = "{where}"
 THESE = [{"id": each, "text": None, "twice": 2 * each, "day": None} for each in (1, 3)]
 
 
-def try_it(folder: Path, where: str, *files: str, **more: Any) -> tuple[int, str, str]:
+def try_it(folder: Path, where: str, *files: str, more: str = "") -> tuple[int, str, str]:
     """The verb as a process of its own, as a person runs it."""
-    (folder / "tidegate.toml").write_text(ROUTE.format(where=where))
+    (folder / "tidegate.toml").write_text(ROUTE.format(where=where) + more)
     command = [Path(sys.executable).with_name("tidegate"), "try", "a", *files]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, **more)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -124,3 +137,9 @@ def test_try_shows_the_rows_that_land_and_refuses_sql_that_no_job_takes(tmp_path
     code, said, wrong = try_it(tmp_path, "id <> 2", "a.json")
     assert (code, wrong) == (Exit.OK, "")
     assert "2 rows: a.json (30 bytes)\n    left out: 1 of 3 rows\n" in said
+    many = "".join('{"id": 1}\n{"id": "bad"}\n{"id": 3}\n' for _ in range(900))
+    (tmp_path / "many.json").write_text(many)
+    code, said, wrong = try_it(tmp_path, "id <> 2", "many.json", "--limit", "2", more="bad_rows_share = 0.6")
+    assert (code, wrong) == (Exit.OK, "")
+    assert "    left out: 0 of the first 1,000 rows\n" in said
+    assert said.count("'bad'") <= 2 * 2, "as many bad rows as other rows are shown"

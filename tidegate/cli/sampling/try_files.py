@@ -114,7 +114,7 @@ def decoding_of(route: Route) -> Decoding:
 
 
 @contextmanager
-def sql_of_route(route: Route) -> Iterator[Callable[[Any], Any] | None]:
+def sql_of_route(route: Route) -> Iterator[Callable[..., Any] | None]:
     """What evaluates the SQL of a route (`sinks.iceberg.sql_trial.TriedSql`); None if it has none, or if Spark is not
     installed. Raises SettingsError if no job could evaluate it."""
     try:
@@ -133,15 +133,15 @@ def sql_of_route(route: Route) -> Iterator[Callable[[Any], Any] | None]:
         raise SettingsError(f"route {route.name}: {error}") from error
 
 
-def with_sql(trial: FileTrial, evaluate: Callable[[Any], Any], limit: int) -> FileTrial:
+def with_sql(trial: FileTrial, evaluate: Callable[..., Any], limit: int) -> FileTrial:
     """The trial of a file after the SQL of its route, with so many of the first rows that land."""
     if trial.refused:
         return trial
-    said = evaluate(trial.first)
+    said = evaluate(trial.first, [each.row for each in trial.bad])
     if said.reason:
-        return replace(trial, rows=0, first=said.lands, reason=said.reason, where=said.where)
-    left, tried_for = said.left_out, trial.first.num_rows
-    return replace(trial, first=said.lands.slice(0, limit), rows=trial.rows - left, by_sql=tried_for, left_out=left)
+        return FileTrial(0, said.lands, trial.piecewise, said.reason, said.where)
+    first, left, by_sql = said.lands.slice(0, limit), said.left_out, trial.first.num_rows
+    return replace(trial, rows=trial.rows - left, first=first, bad=trial.bad[:limit], by_sql=by_sql, left_out=left)
 
 
 def key_of(sample: Sample, route: Route) -> str:

@@ -1,5 +1,6 @@
 """What a route's SQL makes of the rows of one file that nobody has uploaded yet."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -50,8 +51,9 @@ class TriedSql:
         assert sql is not None, "the route has SQL"
         return sql
 
-    def __call__(self, rows: pa.Table) -> SqlTrial:
-        """Of these rows of one file, in its order, without the generated columns."""
+    def __call__(self, rows: pa.Table, bad: Sequence[int] = ()) -> SqlTrial:
+        """Of these rows of one file, in its order, without the generated columns. `bad` are the numbers of its rows
+        that are not among them, from 0."""
         columns = in_files(self.dataset, struct_of(self.dataset.schema))
         emitted = arrow_schema(self.dataset.schema)
         generated = [name for name, *_ in self.sql.generated]
@@ -65,16 +67,18 @@ class TriedSql:
             values = found.toArrow()
             if (row := pc.index(values["fails"], True).as_py()) >= 0:
                 what, where = explain_row(self.spark, self.sql, as_stream(of_route.slice(row, 1)))
-                return self._refused(emitted, row, f"{what} of the route cannot be evaluated", where)
+                return self._refused(emitted, row, bad, f"{what} of the route cannot be evaluated", where)
         lands = pc.fill_null(values["lands"], False)
         landed, values = rows.filter(lands), values.filter(lands)
         for name in generated:
             landed = landed.append_column(emitted.field(name), values[name].cast(emitted.field(name).type))
         if wrong := unfit(landed, generated, emitted):
-            return self._refused(emitted, pc.indices_nonzero(lands)[wrong.row].as_py(), wrong.why)
+            return self._refused(emitted, pc.indices_nonzero(lands)[wrong.row].as_py(), bad, wrong.why)
         rest = [each for each in landed.column_names if each not in emitted.names]
         return SqlTrial(landed.select([*emitted.names, *rest]), rows.num_rows - landed.num_rows)
 
     @staticmethod
-    def _refused(emitted: pa.Schema, row: int, why: str, where: str = "") -> SqlTrial:
+    def _refused(emitted: pa.Schema, row: int, bad: Sequence[int], why: str, where: str = "") -> SqlTrial:
+        for each in sorted(bad):
+            row += each <= row
         return SqlTrial(emitted.empty_table(), reason=f"row {row + 1}: {why}", where=where)
