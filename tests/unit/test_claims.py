@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.support.build import upload
 from tidegate.core.claims import MARGIN, Claim, Ownership, is_later, is_live, judge
-from tidegate.core.notices import ORIGIN_S3, Entry, Notice
+from tidegate.core.notices import ORIGIN_AGAIN, ORIGIN_S3, Entry, Notice
 from tidegate.core.uploads import Upload
 
 ME, OTHER, THIRD = "a" * 40, "b" * 40, "c" * 40
@@ -71,6 +71,14 @@ def test_time_tells_the_same_bytes_put_again_after_a_listing_had_found_them(
 ):
     existing = Claim(version, OTHER, CLAIMED, CLAIMED + 1)
     assert judged(existing, Entry(Upload("landing", "k", version, 1, notified)), CLAIMED + after) is ownership
+
+
+def test_the_time_at_which_a_notice_was_made_for_another_is_no_time_of_a_put():
+    """It is sent long after the claims were read, if its function was slow, and a listing may have claimed since."""
+    existing = Claim("etag:abc", OTHER, CLAIMED, CLAIMED + 1)
+    entry = Entry(Upload("landing", "k", "etag:abc", 1, "00A2"), takes_from=THIRD)
+    made = Notice(ME, "events", "landing", ORIGIN_AGAIN, (entry,), CLAIMED + DAY)
+    assert judge(existing, made, entry) is Ownership.DUPLICATE
 
 
 def test_a_notice_made_to_take_over_takes_over_whatever_the_sequencers_say():

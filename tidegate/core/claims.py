@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State
-from tidegate.core.notices import Entry, Notice, NoticeRecord
+from tidegate.core.notices import ORIGIN_S3, Entry, Notice, NoticeRecord
 from tidegate.core.outcomes import ABANDONED, ROWS_OF, SAME_BYTES, Outcome
 from tidegate.core.uploads import Upload, is_later
 
@@ -84,8 +84,9 @@ def judge(existing: Claim, notice: Notice, entry: Entry) -> Ownership:
         return Ownership.ASK_OWNER
     if is_later(entry.upload.sequencer, existing.sequencer):
         return Ownership.UPLOADED_AGAIN
-    # what a listing found has no sequencer: time has to tell, as it tells an audit
-    announced = entry.upload.sequencer and not existing.sequencer
+    # what a listing found has no sequencer: time has to tell, as it tells an audit. Only S3's own notice has that of
+    # the put: who makes one for uploads of another stamps it when it is sent
+    announced = notice.origin == ORIGIN_S3 and entry.upload.sequencer and not existing.sequencer
     if announced and was_put_again(existing, entry.upload, notice.at):
         return Ownership.UPLOADED_AGAIN
     return Ownership.DUPLICATE
