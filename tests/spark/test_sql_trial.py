@@ -121,6 +121,7 @@ def test_try_shows_the_rows_that_land_and_refuses_sql_that_no_job_takes(tmp_path
     (tmp_path / "none.json").touch()
     code, said, wrong = try_it(tmp_path, "id <> 2", "a.json", "b.json", "none.json", "--json")
     one, two, none = json.loads(said)["files"]
+    assert [each["name"] for each in json.loads(said)["columns"]] == ["id", "text", "twice", "day"]
     assert (code, wrong) == (Exit.FINDING, "")
     assert (one["rows"], one["left_out_rows"], one["first"]) == (2, 1, THESE)
     assert two["error"] == "row 1: column twice (ARITHMETIC_OVERFLOW) of the route cannot be evaluated"
@@ -141,5 +142,6 @@ def test_try_shows_the_rows_that_land_and_refuses_sql_that_no_job_takes(tmp_path
     (tmp_path / "many.json").write_text(many)
     code, said, wrong = try_it(tmp_path, "id <> 2", "many.json", "--limit", "2", more="bad_rows_share = 0.6")
     assert (code, wrong) == (Exit.OK, "")
+    assert "1,800 rows: many.json" in said
     assert "    left out: 0 of the first 1,000 rows\n" in said
     assert said.count("'bad'") <= 2 * 2, "as many bad rows as other rows are shown"

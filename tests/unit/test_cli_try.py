@@ -22,9 +22,10 @@ from tests.unit.test_cli import agree, documented, shape
 from tidegate.cli import main
 from tidegate.cli.exits import Exit
 from tidegate.cli.render_unknown import way_out
-from tidegate.cli.sampling.try_files import about_unknown
+from tidegate.cli.sampling.try_files import about_sql, about_unknown
 from tidegate.core.routes import Dataset
 from tidegate.reading import trial
+from tidegate.reading.trial import FileTrial
 
 CONFIG = """
 [[route]]
@@ -396,3 +397,20 @@ def test_rows_that_would_be_set_aside_are_told_with_their_errors(here: Path):
     assert (file["rows"], file["rejected_rows"], file["error"]) == (1, 1, None)
     (rejected,) = file["rejected"]
     assert (rejected["place"], rejected["text"]) == ("line 2", '{"id": 2, "total": 1.239}')
+
+
+@pytest.mark.parametrize(
+    ("where", "rows", "by_sql", "left_out", "said"),
+    [
+        ("id > 1", 3_000, 1_000, 500, ("left out", "500 of the first 1,000 rows")),
+        ("id > 1", 2, 3, 1, ("left out", "1 of 3 rows")),
+        ("", 3_000, 1_000, 0, ("by SQL", "the first 1,000 rows")),
+        ("", 3, 3, 0, None),
+    ],
+)
+def test_it_says_of_how_many_rows_the_sql_is_known(
+    where: str, rows: int, by_sql: int, left_out: int, said: tuple[str, str] | None
+):
+    dataset = Dataset("lake.raw.a", "id bigint", "json", where=where, generated=(("b", "id"),))
+    trial = FileTrial(rows, pa.table({"id": [1]}), by_sql=by_sql, left_out=left_out)
+    assert about_sql(trial, dataset) == said

@@ -141,7 +141,9 @@ def with_sql(trial: FileTrial, evaluate: Callable[..., Any], limit: int) -> File
     if said.reason:
         return FileTrial(0, said.lands, trial.piecewise, said.reason, said.where)
     first, left, by_sql = said.lands.slice(0, limit), said.left_out, trial.first.num_rows
-    return replace(trial, rows=trial.rows - left, first=first, bad=trial.bad[:limit], by_sql=by_sql, left_out=left)
+    # what SQL leaves out of the rows behind the first ones is not known
+    rows = trial.rows - left if by_sql == trial.rows else trial.rows
+    return replace(trial, rows=rows, first=first, bad=trial.bad[:limit], by_sql=by_sql, left_out=left)
 
 
 def key_of(sample: Sample, route: Route) -> str:
@@ -206,10 +208,10 @@ def about_sql(trial: FileTrial, dataset: Dataset) -> tuple[str, str] | None:
     if trial.by_sql is None:
         names = [*(["where"] if dataset.where else []), *(name for name, _ in dataset.generated)]
         return ("by the job only", f"{', '.join(names)} (SQL; here it takes the extra `local`)") if names else None
-    if not dataset.where:
-        return None
-    first = "the first " if trial.by_sql < trial.rows + trial.left_out else ""
-    return "left out", f"{trial.left_out:,} of {first}{counted(trial.by_sql, 'row')}"
+    first = "the first " if trial.by_sql not in (trial.rows, trial.rows + trial.left_out) else ""
+    if dataset.where:
+        return "left out", f"{trial.left_out:,} of {first}{counted(trial.by_sql, 'row')}"
+    return ("by SQL", f"{first}{counted(trial.by_sql, 'row')}") if first else None
 
 
 def about_unknown(
@@ -315,7 +317,10 @@ def as_document(route: Route, decoding: Decoding, done: Sequence[TriedFile]) -> 
         route=route.name,
         table=route.dataset.table,
         columns=[
-            {"name": each.name, "type": type_name(each.type), "nullable": each.nullable} for each in decoding.schema
+            {"name": each.name, "type": type_name(each.type), "nullable": each.nullable}
+            for each in next(
+                (each.trial.first.schema for each in done if each.trial.by_sql is not None), decoding.schema
+            )
         ],
         rows=sum(each.trial.rows for each in done),
         refused=sum(each.trial.refused for each in done),
