@@ -23,8 +23,8 @@ class FileTrial:
     """`rows` that would land, of which `first` has some; or the `reason` of a refusal, and `where` in the file it is.
     `piecewise`: it was too large to be decoded whole. `nulls` are the columns that are null in every row: the file may
     call them otherwise. `rejected` rows would be set aside, of which `bad` are the first. `unknown` are the names in it
-    that the schema lacks. SQL was evaluated for `by_sql` rows, the first ones, and leaves
-    `left_out` of them out; None if it was not."""
+    that the schema lacks. SQL was evaluated for `by_sql` rows, the first ones, and leaves `left_out` of them out; None
+    if it was not."""
 
     rows: int
     first: pa.Table

@@ -46,6 +46,7 @@ SESSION = {
     # else '${env:NAME}' would bring what the driver's environment has into the table
     "spark.sql.variable.substitute": "false",
 }
+FAILS = "{} of the route cannot be evaluated"
 EVALUATED = "__tidegate_sql"
 """The column with the row's `where` and generated columns. No file has it: names with `__` and this word are ours."""
 MOST_EXPLAINED = 20
@@ -345,8 +346,7 @@ def accounted(
             row, held, why = failing[place]
             where = ""
             if not why:
-                what, where = explain_row(spark, sql, held) if explained < MOST_EXPLAINED else ("SQL", "")
-                why = f"{what} of the route cannot be evaluated"
+                why, where = explain_row(spark, sql, held) if explained < MOST_EXPLAINED else (FAILS.format("SQL"), "")
                 explained += 1
             ended[position] = Read(Outcome.QUARANTINED, 0, f"row {row + 1}: {why}", where=where, spoiled=True)
         elif count := left.get(place, 0):
@@ -355,7 +355,7 @@ def accounted(
 
 
 def explain_row(spark: SparkSession, sql: RouteSql, held: bytes) -> tuple[str, str]:
-    """What fails for a row, and why."""
+    """That something fails for a row, without its values, and why, with them."""
     with unlogged():
         rows = spark.createDataFrame(pa.ipc.open_stream(held).read_all())
         for name in sql.texts:
@@ -364,5 +364,5 @@ def explain_row(spark: SparkSession, sql: RouteSql, held: bytes) -> tuple[str, s
                 rows.select(sql.expression(name).alias("value")).write.format("noop").mode("overwrite").save()
             except Exception as error:
                 kind = error.getCondition() if isinstance(error, PySparkException) else None
-                return f"{name} ({kind})" if kind else name, cause(error)
-    return "SQL", ""
+                return FAILS.format(f"{name} ({kind})" if kind else name), cause(error)
+    return FAILS.format("SQL"), ""

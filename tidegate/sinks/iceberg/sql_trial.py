@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
+from pyspark.sql.types import StructType
 
 from tidegate.core.routes import Dataset
 from tidegate.reading.arrow_schema import arrow_schema
@@ -43,9 +45,14 @@ class TriedSql:
     dataset: Dataset
 
     def __post_init__(self) -> None:
-        require_sql(self.spark, self.sql, in_files(self.dataset, struct_of(self.dataset.schema)))
+        require_sql(self.spark, self.sql, self.columns)
 
-    @property
+    @cached_property
+    def columns(self) -> StructType:
+        """Those that files fill."""
+        return in_files(self.dataset, struct_of(self.dataset.schema))
+
+    @cached_property
     def sql(self) -> RouteSql:
         sql = sql_of(self.dataset)
         assert sql is not None, "the route has SQL"
@@ -54,20 +61,19 @@ class TriedSql:
     def __call__(self, rows: pa.Table, bad: Sequence[int] = ()) -> SqlTrial:
         """Of these rows of one file, in its order, without the generated columns. `bad` are the numbers of its rows
         that are not among them, from 0."""
-        columns = in_files(self.dataset, struct_of(self.dataset.schema))
         emitted = arrow_schema(self.dataset.schema)
         generated = [name for name, *_ in self.sql.generated]
         # one by one: a null of a struct whose fields are not null is no value of Arrow's to Spark
         parts = [col(f"{EVALUATED}.values.c{number}") for number in range(1, len(generated) + 1)]
         told = (col(EVALUATED).isNull().alias("fails"), col(f"{EVALUATED}.c0").alias("lands"))
         with session(self.spark, self.sql):
-            of_route = rows.select(columns.names)
-            evaluated = self.sql.evaluated(self.spark.createDataFrame(of_route, columns))
+            of_route = rows.select(self.columns.names)
+            evaluated = self.sql.evaluated(self.spark.createDataFrame(of_route, self.columns))
             found = evaluated.select(*told, *(each.alias(name) for each, name in zip(parts, generated, strict=True)))
             values = found.toArrow()
             if (row := pc.index(values["fails"], True).as_py()) >= 0:
-                what, where = explain_row(self.spark, self.sql, as_stream(of_route.slice(row, 1)))
-                return self._refused(emitted, row, bad, f"{what} of the route cannot be evaluated", where)
+                why, where = explain_row(self.spark, self.sql, as_stream(of_route.slice(row, 1)))
+                return self._refused(emitted, row, bad, why, where)
         lands = pc.fill_null(values["lands"], False)
         landed, values = rows.filter(lands), values.filter(lands)
         for name in generated:
